@@ -29,7 +29,7 @@ from tests.fleets.scenarios import (
 from tests.fleets.share_and_streams import ShareGroup, StreamsGroup
 
 from kohort.broker.os_disk import OsDisk
-from kohort.fleet.ground_truth import Known, Truth
+from kohort.fleet.ground_truth import KnownFaults, Truth
 from kohort.fleet.schema import DAY_MS
 from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
@@ -84,14 +84,14 @@ def generate(
         progress(done, steps)
         templates.append(simulate(scenario, seed))
     fleet: dict[int, list[GeneratedGroup]] = {}
-    known: dict[str, Known] = {}
+    known: dict[str, KnownFaults] = {}
     named: dict[str, tuple[bytes, int]] = {}
     for template in _drawn(templates, groups, random):
         made = GeneratedGroup(template, Random(random.getrandbits(64)), BEGAN_MS, ended_ms, DAY_MS // commits_per_day)
         if made.group in known:
             continue
         scenario = made.scenario
-        known[made.group] = Known(scenario.name, scenario.expected, scenario.permitted, scenario.near)
+        known[made.group] = KnownFaults(scenario.name, scenario.expected, scenario.permitted, scenario.near)
         named |= made.topics
         fleet.setdefault(group_partition(made.group, partitions), []).append(made)
     records = 0

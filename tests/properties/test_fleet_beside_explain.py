@@ -14,7 +14,7 @@ from tests.fleets.simulated_group import GROUP, SimulatedGroup, topic_token
 
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import fold
-from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.folded_group import FoldedRecord, Group
 from kohort.fleet.fold.hours import Hour
 from kohort.group.explain.explain import explain
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance
@@ -58,7 +58,7 @@ def folded(scene: SimulatedGroup) -> list[Hour]:
         _, end = read_text(record.key, 2)
         member = read_text(record.key, end)[0] if kind in (5, 7, 8) else None
         fields = None if record.value is None else fields_of(kind, record.value)
-        fold(group, Record(0, offset, record.timestamp_ms, kind, record.value is None, member, fields))
+        fold(group, FoldedRecord(0, offset, record.timestamp_ms, kind, record.value is None, member, fields))
     return group.hours.collect(all_of_them=True)
 
 

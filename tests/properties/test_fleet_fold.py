@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.folded_group import Group, Record
+from kohort.fleet.fold.folded_group import FoldedRecord, Group
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour
 
@@ -76,18 +76,18 @@ def value_of(random: Random, record_type: int) -> dict[str, Any] | None:
             }
 
 
-def log_of(random: Random) -> list[Record]:
+def log_of(random: Random) -> list[FoldedRecord]:
     records, at_ms = [], START
     for offset in range(random.randrange(40)):
         at_ms += random.choice([0, 5, 1_000, 90_000, 4_000_000])
         kind = random.choice([COMMITS, 2, 2, 3, 5, 6, 7, 8, 8])
         if kind == COMMITS:
-            records.append(Record(3, offset, at_ms, COMMITS, False, None, None, random.randrange(9), 0))
+            records.append(FoldedRecord(3, offset, at_ms, COMMITS, False, None, None, random.randrange(9), 0))
             continue
         value = value_of(random, kind)
         member = random.choice(MEMBERS) if kind in (5, 7, 8) else None
         fields = None if value is None else json.dumps(value)
-        records.append(Record(3, offset, at_ms, kind, value is None, member, fields))
+        records.append(FoldedRecord(3, offset, at_ms, kind, value is None, member, fields))
     return records
 
 
@@ -113,7 +113,7 @@ class Seen:
             self.extremes[hour.hour_ms] = low, high, max(longest, hour.rebalance_ms_max)
 
 
-def folded(records: list[Record], cuts: set[int]) -> tuple[Seen, str]:
+def folded(records: list[FoldedRecord], cuts: set[int]) -> tuple[Seen, str]:
     group, seen = Group("cluster", "orders"), Seen()
     for number, record in enumerate(records):
         if number in cuts:

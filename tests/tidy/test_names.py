@@ -139,3 +139,36 @@ def test_times_that_are_listed_as_defined_twice_are(tree: Tree) -> None:
     found = times(tree)
     stale = sorted(name for name in DEFINED_TWICE if len(found.get(name, ())) < 2)
     assert not stale, f"take them out of DEFINED_TWICE: {', '.join(stale)}"
+
+
+SHARED_CLASSES = {
+    "the asyncio client, and the same for callers that block": "Admin Consumer Delivery Producer Transaction",
+    "a request of Kafka's, as a command of the coordinator and as an effect of a member or a parked one": (
+        "ConsumerHeartbeat Heartbeat Join Leave Sync"
+    ),
+    "the machines of groups and of transactions, in one shape": "Append Arm Disarm Loaded Reply State Why",
+    "a member, an assignment or a round, on the coordinator's side and on the client's": (
+        "AssignmentFailed ConsumerMember Identity OpenRound Round"
+    ),
+    "the parts of a connection, at a client, at the broker and inside a gateway": (
+        "Client Connection Connections Link Request Timers"
+    ),
+    "Kafka's own word, for what runs and for what a client knows of it": (
+        "Broker ClientSettings RangeReader ResourceType"
+    ),
+    "schemas of records, of messages and of tables": "Column Field Program Record Table",
+    "plans of a gateway, and of commits to a table": "LiveGroup Plan Result Step",
+}
+"""Classes that share their name with one of another package, by why they may."""
+
+
+def test_no_two_classes_share_a_name_unless_listed(tree: Tree) -> None:
+    """A name that begins with an underscore is its module's own."""
+    listed = {name for names in SHARED_CLASSES.values() for name in names.split()}
+    found: dict[str, list[str]] = {}
+    for path, module in tree.modules("src/"):
+        for statement in module.body:
+            if isinstance(statement, ast.ClassDef) and not statement.name.startswith("_"):
+                found.setdefault(statement.name, []).append(f"{path}:{statement.lineno}")
+    offences = [f"{name}: {', '.join(at)}" for name, at in sorted(found.items()) if len(at) > 1 and name not in listed]
+    assert not offences, "give it the noun of its owner (`ReconcileStep`, `ParkedGroup`):\n" + "\n".join(offences)

@@ -37,6 +37,7 @@ OFFENCES: list[tuple[Callable[[Tree], None], str, str]] = [
     (names.test_no_function_is_named_handle, GROUP + "a.py", "def handle(): pass\n"),
     (names.test_a_time_in_milliseconds_has_one_definition, GROUP + "a.py", "PARK_MS = 1\nPARK_MS, B = 2, 3\n"),
     (names.test_units_come_last, GROUP + "a.py", "ms_timeout = 1\n"),
+    (names.test_no_two_classes_share_a_name_unless_listed, GROUP + "a.py", "class A: ...\nclass A: ...\n"),
     (sizes.test_no_function_is_longer_than_70_lines, GROUP + "a.py", "def f():\n" + "    x = 1\n" * 70),
     (sizes.test_every_module_opens_with_at_most_ten_lines_of_docstring, GROUP + "a.py", "x = 1\n"),
     (

@@ -125,14 +125,14 @@ def planned(
     advanced: Callable[[int], object],
 ) -> MigrationPlan:
     """Make the plan; the cost of its restarts is simulated on a copy of the group."""
-    from kohort.what_if.group_facts import Facts, Times
+    from kohort.what_if.group_facts import GroupFacts, Times
     from kohort.what_if.simulation import costs_of
 
     times = Times(away_ms=args.bounce, revoked_ms=args.callback, assigned_ms=args.callback)
     vote = args.assignor if args.goal is Goal.CONSUMER else None
 
     def costs(group: LiveGroup, restarts: Sequence[Restart]) -> list[Cost]:
-        facts = Facts(group, settings, limits.is_ours)
+        facts = GroupFacts(group, settings, limits.is_ours)
         return costs_of(facts, times, restarts, vote, advanced)
 
     assumed = [

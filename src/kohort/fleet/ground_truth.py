@@ -15,7 +15,7 @@ from zipfile import ZipFile
 FILE = "truth.json"
 
 
-class Known(NamedTuple):
+class KnownFaults(NamedTuple):
     """The findings that are true of one group."""
 
     scenario: str
@@ -56,7 +56,7 @@ class Score:
 class Truth:
     """A generated fleet: its groups by name, when its log begins and ends, and how many records it has."""
 
-    groups: Mapping[str, Known]
+    groups: Mapping[str, KnownFaults]
     began_ms: int
     ended_ms: int
     records: int
@@ -88,7 +88,9 @@ class Truth:
 def read_truth(directory: Path) -> Truth:
     """Return what `Truth.write` wrote. Raises FileNotFoundError."""
     content = json.loads((directory / FILE).read_text())
-    groups = {name: Known(scenario, *map(frozenset, sets)) for name, (scenario, *sets) in content["groups"].items()}
+    groups = {
+        name: KnownFaults(scenario, *map(frozenset, sets)) for name, (scenario, *sets) in content["groups"].items()
+    }
     return Truth(groups, content["began_ms"], content["ended_ms"], content["records"])
 
 

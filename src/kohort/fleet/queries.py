@@ -50,13 +50,13 @@ class Query:
         return [row for batch in self.batches(query, *parameters) for row in batch.to_pylist()]
 
 
-class QueryFailed(TableBroken):
+class FleetQueryFailed(TableBroken):
     """A query could not read a file of the tables, or had too little memory or disk."""
 
 
 @contextmanager
 def query_over(relations: Mapping[str, Any]) -> Iterator[Query]:
-    """Provide queries over relations by their names: Arrow tables and datasets. Raises QueryFailed."""
+    """Provide queries over relations by their names: Arrow tables and datasets. Raises FleetQueryFailed."""
     with tempfile.TemporaryDirectory(prefix="kohort-fleet.") as folder, duckdb.connect() as connection:
         (limit,) = connection.execute("SELECT current_setting('memory_limit')").fetchone()
         size, unit = limit.split()
@@ -69,10 +69,10 @@ def query_over(relations: Mapping[str, Any]) -> Iterator[Query]:
         except duckdb.InvalidInputException as error:  # what Arrow raises, with its text
             what = _first_line(error).rpartition("failed(): ")[2]
             advice = "restore the file, or read the log into another directory"
-            raise QueryFailed(f"a file of the fleet's tables cannot be read: {what}: {advice}") from error
+            raise FleetQueryFailed(f"a file of the fleet's tables cannot be read: {what}: {advice}") from error
         except (duckdb.OutOfMemoryException, duckdb.IOException) as error:
             advice = f"free some memory, or disk in {tempfile.gettempdir()} (TMPDIR), and run it again"
-            raise QueryFailed(f"a query of the fleet's tables failed: {_first_line(error)}: {advice}") from error
+            raise FleetQueryFailed(f"a query of the fleet's tables failed: {_first_line(error)}: {advice}") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, Folded, fold, state_of
-from kohort.fleet.fold.folded_group import Group, Interval, Record
+from kohort.fleet.fold.folded_group import FoldedRecord, Group, Interval
 from kohort.fleet.fold.group_json import group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour, Snapshot
 from kohort.fleet.load_check import LogCheck
@@ -157,7 +157,7 @@ def _results(
 def _start(
     source: str,
     group_id: str,
-    record: Record,
+    record: FoldedRecord,
     names: NamesOfTopics,
     dense: frozenset[tuple[str, int]],
 ) -> tuple[Group, bool]:
@@ -177,13 +177,15 @@ def _start(
     return group, is_gap
 
 
-def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, Record]]:
+def _records(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, str, FoldedRecord]]:
     for batch in batches:
         columns: list[list[Any]] = [batch.column(name).to_pylist() for name in INPUT]
         for source, group, partition, offset, at_ms, kind, tombstone, member, fields, count, gone in zip(
             *columns, strict=True
         ):
-            record = Record(partition, offset, at_ms or 0, kind, bool(tombstone), member, fields, count or 0, gone or 0)
+            record = FoldedRecord(
+                partition, offset, at_ms or 0, kind, bool(tombstone), member, fields, count or 0, gone or 0
+            )
             yield source, group, record
 
 
@@ -206,7 +208,7 @@ class FoldResults:
     def __init__(self) -> None:
         self._rows: dict[str, list[tuple[Any, ...]]] = {what: [] for what in PARTS}
 
-    def take(self, group: Group, record: Record, folded: Folded) -> None:
+    def take(self, group: Group, record: FoldedRecord, folded: Folded) -> None:
         """Add the results of one record."""
         place = (group.source, record.partition, record.offset)
         for event_row in folded.events:

@@ -43,7 +43,7 @@ class Restarts:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """What is without restarts happens at once, in the beginning; the restarts follow when the group is stable."""
 
     add: int = 0
@@ -60,7 +60,7 @@ class Impossible(ValueError):
     """A change that cannot happen to this group; the text gives the cause, and what to do instead."""
 
 
-def check(change: Change, group: LiveGroup) -> None:
+def check(change: PlannedChange, group: LiveGroup) -> None:
     """Raise Impossible for what cannot happen to this group."""
     if not group.members:
         raise Impossible(f"{group.group_id} has no members that a change could affect")

@@ -34,7 +34,7 @@ CLIENT_SIDE: dict[str, type[Assignor]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class GroupFacts:
     """A group and its cluster. `settings` are its coordinator's, by Kafka's names, as far as they could be read."""
 
     group: LiveGroup

@@ -12,10 +12,10 @@ from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import Rebalance
 from kohort.group.migration.migration_plan import Cost, MemberKind, Restart
 from kohort.model.ids import TopicPartition
-from kohort.what_if.change import Change, Pace, Restarts
+from kohort.what_if.change import Pace, PlannedChange, Restarts
 from kohort.what_if.copied_member import CopiedMember
 from kohort.what_if.forecast import Forecast, balance_of, growth_of
-from kohort.what_if.group_facts import Facts, MemberProfile, Roster, Times, roster_of
+from kohort.what_if.group_facts import GroupFacts, MemberProfile, Roster, Times, roster_of
 from kohort.what_if.virtual_broker import VirtualBroker
 
 WARM_UP_INTERVALS = 4
@@ -30,7 +30,9 @@ Advanced = Callable[[int], object]
 """Called with how many more events were simulated."""
 
 
-def simulate(facts: Facts, roster: Roster, times: Times, change: Change, label: str, advanced: Advanced) -> Forecast:
+def simulate(
+    facts: GroupFacts, roster: Roster, times: Times, change: PlannedChange, label: str, advanced: Advanced
+) -> Forecast:
     """Return what a change leads to."""
     return Simulation(facts, roster, times, change, advanced).forecast(label)
 
@@ -38,7 +40,9 @@ def simulate(facts: Facts, roster: Roster, times: Times, change: Change, label: 
 class Simulation:
     """One change to one copy of a group."""
 
-    def __init__(self, facts: Facts, roster: Roster, times: Times, change: Change, advanced: Advanced) -> None:
+    def __init__(
+        self, facts: GroupFacts, roster: Roster, times: Times, change: PlannedChange, advanced: Advanced
+    ) -> None:
         self.broker = VirtualBroker(facts, roster, times)
         self.facts, self.roster, self.times, self.change = facts, roster, times, change
         self.members: dict[str, CopiedMember] = {}
@@ -212,10 +216,10 @@ def _partitions(topic: str, first: int, end: int) -> list[TopicPartition]:
 
 
 def costs_of(
-    facts: Facts, times: Times, restarts: Sequence[Restart], vote: str | None, advanced: Advanced
+    facts: GroupFacts, times: Times, restarts: Sequence[Restart], vote: str | None, advanced: Advanced
 ) -> list[Cost]:
     """Return what each restart moves and costs; `vote` is the server-side assignor that native members ask for."""
-    simulation = Simulation(facts, roster_of(facts.group), times, Change(), advanced)
+    simulation = Simulation(facts, roster_of(facts.group), times, PlannedChange(), advanced)
     simulation.open()
     began: list[tuple[int, int]] = []
     for each in restarts:

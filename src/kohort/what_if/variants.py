@@ -16,9 +16,9 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.what_if.change import Change
+from kohort.what_if.change import PlannedChange
 from kohort.what_if.forecast import Forecast
-from kohort.what_if.group_facts import CLIENT_SIDE, Facts, MemberProfile, Roster, Times, roster_of
+from kohort.what_if.group_facts import CLIENT_SIDE, GroupFacts, MemberProfile, Roster, Times, roster_of
 from kohort.what_if.simulation import Advanced, simulate
 from kohort.what_if.virtual_broker import lags_with_ids, with_ids
 
@@ -92,7 +92,7 @@ STATIC = "static"
 
 
 def variants(
-    facts: Facts, server: ServerAssignor, *, has_consumer_protocol: bool = True
+    facts: GroupFacts, server: ServerAssignor, *, has_consumer_protocol: bool = True
 ) -> Iterator[tuple[str, Roster]]:
     """Yield the group as it is, unless one of the others is that, and in each protocol, by name.
 
@@ -110,7 +110,7 @@ def variants(
         yield MemberKind.CONSUMER.value, _variant(facts, now, MemberKind.CONSUMER, server, is_static=False)
 
 
-def name_of_now(facts: Facts) -> str:
+def name_of_now(facts: GroupFacts) -> str:
     """Return the name of the variant that the group is."""
     now = roster_of(facts.group)
     if len(now.kinds) != 1 or 0 < now.static_members < len(now.profiles):
@@ -119,7 +119,13 @@ def name_of_now(facts: Facts) -> str:
 
 
 def compare(
-    facts: Facts, times: Times, change: Change, server: ServerAssignor, advanced: Advanced, *, has_consumer: bool
+    facts: GroupFacts,
+    times: Times,
+    change: PlannedChange,
+    server: ServerAssignor,
+    advanced: Advanced,
+    *,
+    has_consumer: bool,
 ) -> list[Forecast]:
     """Return a forecast for each variant."""
     return [
@@ -128,7 +134,7 @@ def compare(
     ]
 
 
-def _variant(facts: Facts, now: Roster, kind: MemberKind, server: ServerAssignor, *, is_static: bool) -> Roster:
+def _variant(facts: GroupFacts, now: Roster, kind: MemberKind, server: ServerAssignor, *, is_static: bool) -> Roster:
     is_kind = now.kinds == {kind}
     assignor = now.assignor if is_kind else ""
     if kind is MemberKind.CONSUMER:

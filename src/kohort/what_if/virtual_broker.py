@@ -53,7 +53,7 @@ from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.scheduler import Due, Scheduler
 from kohort.sim.kernel.world_observer import Observer
 from kohort.what_if.forecast import PartitionReaders
-from kohort.what_if.group_facts import Facts, MemberProfile, Roster, Times
+from kohort.what_if.group_facts import GroupFacts, MemberProfile, Roster, Times
 from kohort.wire.consumer_protocol import encode_assignment, encode_subscription
 
 GENERATION = 10
@@ -164,7 +164,7 @@ _CARRIED = ("group.", "kohort.group.")
 class VirtualBroker:
     """One copied group, its coordinator, and their virtual time."""
 
-    def __init__(self, facts: Facts, roster: Roster, times: Times) -> None:
+    def __init__(self, facts: GroupFacts, roster: Roster, times: Times) -> None:
         self.facts = facts
         self.times = times
         self.group_id = facts.group.group_id
@@ -286,7 +286,7 @@ class VirtualBroker:
             yield json.loads(record.value or b"{}")
 
 
-def broker_settings(facts: Facts) -> dict[str, str]:
+def broker_settings(facts: GroupFacts) -> dict[str, str]:
     """Return the settings of the copy: the coordinator's own where they mean something to us."""
     settings = {name: text for name, text in facts.settings.items() if name.startswith(_CARRIED)}
     if not facts.is_ours:

@@ -17,8 +17,7 @@ from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf
 from kohort.fleet.findings.rules import JUDGED_EVENTS, facts_from, judge
 from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
 from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, fold
-from kohort.fleet.fold.folded_group import Group
-from kohort.fleet.fold.folded_group import Record as Folded
+from kohort.fleet.fold.folded_group import FoldedRecord, Group
 from kohort.fleet.silver import FoldResults
 from kohort.group.events import OffsetCommitted
 from kohort.log.offsets_topic import Replay
@@ -31,7 +30,7 @@ class Story:
     """What the log says of one group."""
 
     def __init__(self) -> None:
-        self.records: list[Folded] = []
+        self.records: list[FoldedRecord] = []
         self.commits: list[tuple[int, int, OffsetCommitted, int]] = []
 
 
@@ -69,7 +68,7 @@ def _add_record(partition: int, record: Record, producer_id: int, stories: dict[
         fields = None if value is None else fields_of(step.record_type, value)
         member = step.member or None
         story.records.append(
-            Folded(partition, step.offset, step.at_ms, step.record_type, value is None, member, fields, 0, 0)
+            FoldedRecord(partition, step.offset, step.at_ms, step.record_type, value is None, member, fields, 0, 0)
         )
     else:
         event = Replay().event_of(record)
@@ -82,10 +81,11 @@ def _facts(partition: int, group_id: str, story: Story, now_ms: int, settings: T
     hours = Counter(at_ms - at_ms % HOUR_MS for _, at_ms, _, _ in story.commits)
     last = {at_ms - at_ms % HOUR_MS: (offset, at_ms) for offset, at_ms, _, _ in story.commits}
     counted = [
-        Folded(partition, *last[hour_ms], COMMITS, False, None, None, count, 0) for hour_ms, count in hours.items()
+        FoldedRecord(partition, *last[hour_ms], COMMITS, False, None, None, count, 0)
+        for hour_ms, count in hours.items()
     ]
     for first_offset, first_ms, _, _ in story.commits[:1]:
-        counted.append(Folded(partition, first_offset, first_ms, FIRST_COMMIT, False, None, None))
+        counted.append(FoldedRecord(partition, first_offset, first_ms, FIRST_COMMIT, False, None, None))
     counted += _returns(partition, story)
     for record in sorted([*story.records, *counted], key=lambda record: (record.offset, -record.record_type)):
         found.take(group, record, fold(group, record))
@@ -119,7 +119,7 @@ def _merged(hours: Any, recent: int) -> list[dict[str, Any]]:
     return [hour for hour_ms, hour in sorted(merged.items()) if hour_ms > recent]
 
 
-def _returns(partition: int, story: Story) -> Iterator[Folded]:
+def _returns(partition: int, story: Story) -> Iterator[FoldedRecord]:
     before: dict[tuple[str, int], tuple[int, bytes]] = {}
     for offset, at_ms, event, _ in story.commits:
         previous, topic_id = before.get((event.topic, event.partition), (-1, event.topic_id))
@@ -127,4 +127,4 @@ def _returns(partition: int, story: Story) -> Iterator[Folded]:
         if event.offset < previous and event.topic_id == topic_id:
             place = {"topic": event.topic, "partition": event.partition}
             detail = place | {"from": previous, "to": event.offset}
-            yield Folded(partition, offset, at_ms, REWOUND, False, None, json.dumps(detail))
+            yield FoldedRecord(partition, offset, at_ms, REWOUND, False, None, json.dumps(detail))

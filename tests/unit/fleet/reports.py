@@ -11,9 +11,9 @@ from kohort.fleet.report.fleet_report import (
     GroupKey,
     GroupLine,
     HeatRow,
-    Limits,
     Readiness,
     ReportInput,
+    ReportLimits,
     RuleFindings,
     Span,
     Timeline,
@@ -56,7 +56,7 @@ _RULES = (
 def report(groups: int = 60, seed: int = 7, hours: int = 72, hostile: bool = True) -> FleetReport:
     """Return the report of a fleet; the first of its groups have hostile names by default."""
     draw = Random(seed)
-    limits = Limits()
+    limits = ReportLimits()
     columns = columns_of(START_MS, START_MS + hours * HOUR_MS)
     names = [*(HOSTILE if hostile else ()), *(f"team-{draw.randrange(40)}-service-{n}" for n in range(groups))][:groups]
     keys = [GroupKey("prod-a", name) for name in names]
@@ -118,7 +118,7 @@ def _spread(line: GroupLine, columns: int) -> tuple[int, ...]:
     return tuple(counts.get(column, 0) for column in range(columns))
 
 
-def _rule(draw: Random, rule: tuple[str, str, str, str], lines: list[GroupLine], limits: Limits) -> RuleFindings:
+def _rule(draw: Random, rule: tuple[str, str, str, str], lines: list[GroupLine], limits: ReportLimits) -> RuleFindings:
     name, severity, sentence, advice = rule
     concerned = [line for line in lines if line.severity == severity] or lines[:1]
     shown = []

@@ -12,7 +12,7 @@ from kohort.fleet.findings import DEFAULTS, NAMES, Facts, judge
 from kohort.fleet.findings.facts import CommitOf, EventOf, HourOf, duration_text
 from kohort.fleet.findings.protocol_change import estimate
 from kohort.fleet.fold.fold import fold
-from kohort.fleet.fold.folded_group import Group, Record, Violations
+from kohort.fleet.fold.folded_group import FoldedRecord, Group, Violations
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOW = 100 * DAY
@@ -373,7 +373,7 @@ def loaded(*records: tuple[int, Any]) -> Facts:
     """Return the facts of a group whose records have these types and fields."""
     group = Group("s", "g")
     for offset, (record_type, value) in enumerate(records):
-        fold(group, Record(3, offset, NOW, record_type, False, "m", json.dumps(value)))
+        fold(group, FoldedRecord(3, offset, NOW, record_type, False, "m", json.dumps(value)))
     return facts(partition=3, violations=Violations.from_json(json.loads(json.dumps(asdict(group.violations)))))
 
 
@@ -391,7 +391,7 @@ def test_a_members_partitions_are_read_from_its_fields() -> None:
     group = Group("s", "g")
     for offset, (member, epoch) in enumerate((("m", 7), ("n", 6))):
         owned = {"memberEpoch": epoch, "assignedPartitions": [{"topicId": "t", "partitions": [0]}]}
-        fold(group, Record(3, offset, NOW, 8, False, member, json.dumps(owned)))
+        fold(group, FoldedRecord(3, offset, NOW, 8, False, member, json.dumps(owned)))
     assert "t-0 goes to n in epoch 6 and is owned in epoch 7" in group.violations.first[0].sentence
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.fleet.written_group import Written
 
 from kohort.fleet.fold.fold import fold
-from kohort.fleet.fold.folded_group import LOG_BEGINS, Group, Record
+from kohort.fleet.fold.folded_group import LOG_BEGINS, FoldedRecord, Group
 
 COUNT = 8
 
@@ -18,7 +18,7 @@ def shares(members: list[str]) -> dict[str, tuple[int, ...]]:
     return {member: tuple(range(at, COUNT, len(members))) for at, member in enumerate(members)}
 
 
-def a_consumer_group(random: Random) -> list[Record]:
+def a_consumer_group(random: Random) -> list[FoldedRecord]:
     """Return the records of a group whose members come and go, each change reconciled before the next."""
     written, members, held, epoch, made = Written(), list[str](), dict[str, tuple[int, ...]](), 1, 0
     for _ in range(random.randrange(3, 12)):
@@ -48,7 +48,7 @@ def a_consumer_group(random: Random) -> list[Record]:
     return written.records
 
 
-def a_classic_group(random: Random) -> list[Record]:
+def a_classic_group(random: Random) -> list[FoldedRecord]:
     written, made = Written(), 0
     members: list[str] = []
     for generation in range(1, random.randrange(3, 12)):
@@ -61,7 +61,7 @@ def a_classic_group(random: Random) -> list[Record]:
     return written.records
 
 
-def cleaned(records: list[Record], end: int, *, keeps_tombstones: bool) -> list[Record]:
+def cleaned(records: list[FoldedRecord], end: int, *, keeps_tombstones: bool) -> list[FoldedRecord]:
     """Return what a cleaner leaves that went over the log up to an offset."""
     last = {(each.record_type, each.member): each.offset for each in records if each.offset < end}
     return [
@@ -72,7 +72,7 @@ def cleaned(records: list[Record], end: int, *, keeps_tombstones: bool) -> list[
     ]
 
 
-def folded(records: list[Record]) -> tuple[Group, set[Any], int]:
+def folded(records: list[FoldedRecord]) -> tuple[Group, set[Any], int]:
     group, found = Group("cluster", "orders"), set()
     for record in records:
         for each in fold(group, record).events:

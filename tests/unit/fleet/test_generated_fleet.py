@@ -13,7 +13,7 @@ from tests.fleets.simulated_group import SimulatedGroup, topic_token
 from tests.replay.cleaned_log import loaded
 
 from kohort.fleet.checked_files import check_partition, segments_of
-from kohort.fleet.ground_truth import Known, Truth, read_truth
+from kohort.fleet.ground_truth import KnownFaults, Truth, read_truth
 from kohort.fleet.load_check import KAFKA_17306
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import ConsumerGroupStored, GroupStored, OffsetCommitted
@@ -141,11 +141,11 @@ def test_too_few_days_are_refused(tmp_path: Path) -> None:
 def test_a_score_counts_what_is_right_wrong_and_missed() -> None:
     some, none = frozenset({"storm"}), frozenset[str]()
     groups = {
-        "ill": Known("storm", some, none, none),
-        "missed": Known("storm", some, none, none),
-        "near": Known("deploy", none, none, some),
-        "either": Known("loop", none, some, none),
-        "well": Known("eager", none, none, none),
+        "ill": KnownFaults("storm", some, none, none),
+        "missed": KnownFaults("storm", some, none, none),
+        "near": KnownFaults("deploy", none, none, some),
+        "either": KnownFaults("loop", none, some, none),
+        "well": KnownFaults("eager", none, none, none),
     }
     truth = Truth(groups, 0, 0, 0)
     (score,) = truth.score([("ill", "storm"), ("near", "storm"), ("either", "storm")])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.report.fleet_report import FleetReport, GroupKey, Limits, Span
+from kohort.fleet.report.fleet_report import FleetReport, GroupKey, ReportLimits, Span
 from kohort.fleet.report.page import page
 from kohort.fleet.report.report_queries import gather
 from kohort.fleet.report.summary import document, headline, points
@@ -41,7 +41,7 @@ def found(name: str, rule: str, severity: str, **fields: Any) -> Row:
     return {"source": "a", "group": name, "finding": rule, "severity": severity, **fields_of_all, **fields}
 
 
-def gathered(limits: Limits | None = None, **tables: list[Row]) -> FleetReport:
+def gathered(limits: ReportLimits | None = None, **tables: list[Row]) -> FleetReport:
     """Return the report of tables; those that are not given are empty."""
     return gather(lambda table: relation(table, tables.get(table.name, [])), now_ms=NOW_MS, limits=limits)
 
@@ -55,7 +55,7 @@ def test_an_empty_fleet_has_a_report() -> None:
 
 def test_hours_are_added_up_by_group_and_ranked() -> None:
     report = gathered(
-        Limits(ranked_groups=1, heat_groups=1),
+        ReportLimits(ranked_groups=1, heat_groups=1),
         groups=[group("calm"), group("busy", lag=7), group("worse")],
         group_hours=[
             hour("busy", 0, rebalances=3, unowned_partition_seconds=10.0, rebalances_failed=1),
@@ -77,7 +77,7 @@ def test_hours_are_added_up_by_group_and_ranked() -> None:
 def test_groups_with_the_worst_findings_come_first_and_the_rest_is_counted() -> None:
     evidence = [Evidence(7, offset, START_MS, f"record {offset}")._asdict() for offset in range(9)]
     report = gathered(
-        Limits(groups=2, findings_of_a_rule=1, evidence=4),
+        ReportLimits(groups=2, findings_of_a_rule=1, evidence=4),
         groups=[group("a"), group("b"), group("c")],
         group_hours=[hour("a", 0, rebalances=9, unowned_partition_seconds=99.0)],
         findings=[
@@ -132,7 +132,7 @@ def owned(partition: int, member: str, start: int, end: int | None, of: str = "a
 
 def test_a_timeline_is_of_the_worst_hour_and_cut_to_it() -> None:
     report = gathered(
-        Limits(timeline_partitions=2),
+        ReportLimits(timeline_partitions=2),
         groups=[group("a")],
         group_hours=[
             hour("a", 0, rebalances=9),

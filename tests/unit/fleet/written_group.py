@@ -6,7 +6,7 @@ from typing import Any
 
 from kohort.fleet.decode.value_json import fields_of
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
+from kohort.fleet.fold.folded_group import FoldedRecord, Group, Interval, SilverEvent
 from kohort.fleet.fold.hours import Hour
 from kohort.group.events import (
     Assigned,
@@ -43,7 +43,7 @@ class Written:
         self.group.name_of = {topic_id_text(TOPIC): "flights"}.get  # type: ignore[assignment]
         self.now_ms = START
         self.offset = 0
-        self.records: list[Record] = []
+        self.records: list[FoldedRecord] = []
         self.events: list[SilverEvent] = []
         self.ended: list[Interval] = []
         self.hours: list[Hour] = []
@@ -65,15 +65,15 @@ class Written:
 
     def append(self, kind: int, member_id: str | None, fields: str | None, *, is_gap: bool = False) -> Written:
         """Append a record as bronze has it."""
-        record = Record(7, self.offset, self.now_ms, kind, fields is None, member_id, fields)
+        record = FoldedRecord(7, self.offset, self.now_ms, kind, fields is None, member_id, fields)
         self.records.append(record)
         return self._take(record, is_gap=is_gap)
 
     def commit(self, count: int = 1, deletions: int = 0) -> Written:
         """Count commits of this hour."""
-        return self._take(Record(7, self.offset, self.now_ms, COMMITS, False, None, None, count, deletions))
+        return self._take(FoldedRecord(7, self.offset, self.now_ms, COMMITS, False, None, None, count, deletions))
 
-    def _take(self, record: Record, *, is_gap: bool = False) -> Written:
+    def _take(self, record: FoldedRecord, *, is_gap: bool = False) -> Written:
         found = fold(self.group, record, is_gap=is_gap)
         self.events += found.events
         self.ended += found.ended

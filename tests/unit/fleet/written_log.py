@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.decode.decoded_rows import Place, Reader
+from kohort.fleet.decode.decoded_rows import Place, RowReader
 from kohort.wire.codec import encode
 from kohort.wire.message import Message
 from kohort.wire.messages import OffsetCommitValue
@@ -42,7 +42,7 @@ def batch_of(pairs: Iterable[tuple[bytes | None, bytes | None]], base_offset: in
 
 def read(content: bytes, wanted: tuple[int, int] = (0, 1 << 62)) -> list[dict[str, Any]]:
     """Return every row that the bytes of a file give."""
-    reader = Reader(Place("here", 7, "a.log"), wanted)
+    reader = RowReader(Place("here", 7, "a.log"), wanted)
     batches = [*reader.read(content), *reader.finish()]
     table = pa.Table.from_batches(batches)
     table.validate(full=True)

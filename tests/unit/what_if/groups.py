@@ -6,9 +6,9 @@ from typing import Any
 
 from kohort.group.migration.migration_plan import LiveGroup, LiveMember
 from kohort.model.ids import TopicPartition
-from kohort.what_if.change import Change
+from kohort.what_if.change import PlannedChange
 from kohort.what_if.forecast import Forecast
-from kohort.what_if.group_facts import Facts, Times, roster_of
+from kohort.what_if.group_facts import GroupFacts, Times, roster_of
 from kohort.what_if.simulation import simulate
 
 TOPIC_ID = b"o" * 16
@@ -36,11 +36,11 @@ def group(
 
 
 def forecast(
-    found: LiveGroup, change: Change, *, is_ours: bool = True, rate: float | None = None, **times: Any
+    found: LiveGroup, change: PlannedChange, *, is_ours: bool = True, rate: float | None = None, **times: Any
 ) -> Forecast:
     """Return what a change leads to; messages take a millisecond and callbacks none unless given."""
     rates = None
     if rate is not None:
         rates = {TopicPartition("orders", number): rate for number in range(found.topics["orders"][1])}
-    facts = Facts(found, is_ours=is_ours, rates=rates)
+    facts = GroupFacts(found, is_ours=is_ours, rates=rates)
     return simulate(facts, roster_of(found), Times(**times), change, "", lambda _: None)

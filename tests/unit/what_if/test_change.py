@@ -8,7 +8,7 @@ import pytest
 from tests.unit.what_if.groups import group
 
 from kohort.group.migration.migration_plan import Goal, LiveGroup, MemberKind
-from kohort.what_if.change import Change, Impossible, Pace, Restarts, check, restarts_for
+from kohort.what_if.change import Impossible, Pace, PlannedChange, Restarts, check, restarts_for
 
 CLASSIC, CONSUMER = group("m-1", "m-2"), group("m-1", "m-2", kind="consumer")
 
@@ -16,24 +16,24 @@ CLASSIC, CONSUMER = group("m-1", "m-2"), group("m-1", "m-2", kind="consumer")
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (Change(partitions={"payments": 4}), "there is no topic 'payments': the group reads orders"),
-        (Change(partitions={"other": 4}), "no member of readers reads 'other': the group reads orders"),
-        (Change(partitions={"orders": 8}), "orders has 8 partitions, and topics only grow: give more than 8"),
+        (PlannedChange(partitions={"payments": 4}), "there is no topic 'payments': the group reads orders"),
+        (PlannedChange(partitions={"other": 4}), "no member of readers reads 'other': the group reads orders"),
+        (PlannedChange(partitions={"orders": 8}), "orders has 8 partitions, and topics only grow: give more than 8"),
         (
-            Change(kill=("m-1-id",), stop=("m-2-id",)),
+            PlannedChange(kill=("m-1-id",), stop=("m-2-id",)),
             "no member would be left: leave one member, or add some with --add",
         ),
-        (Change(kill=("m-1-id",), stop=("m-1-id",)), "m-1-id can be killed or stopped, not both"),
+        (PlannedChange(kill=("m-1-id",), stop=("m-1-id",)), "m-1-id can be killed or stopped, not both"),
     ],
 )
-def test_change_that_means_nothing_is_refused_with_what_to_do(change: Change, text: str) -> None:
+def test_change_that_means_nothing_is_refused_with_what_to_do(change: PlannedChange, text: str) -> None:
     with pytest.raises(Impossible, match=f"^{text}$"):
         check(change, CLASSIC)
 
 
 def test_group_without_members_has_no_forecast() -> None:
     with pytest.raises(Impossible, match="has no members"):
-        check(Change(add=1), group())
+        check(PlannedChange(add=1), group())
 
 
 @pytest.mark.parametrize(

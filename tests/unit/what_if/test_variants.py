@@ -10,8 +10,8 @@ from tests.unit.what_if.groups import group
 from kohort.assign.server.catalog import server_assignors
 from kohort.group.migration.migration_plan import LiveGroup, MemberKind
 from kohort.model.ids import TopicPartition
-from kohort.what_if.change import Change, Restarts
-from kohort.what_if.group_facts import Facts, Roster, Times
+from kohort.what_if.change import PlannedChange, Restarts
+from kohort.what_if.group_facts import GroupFacts, Roster, Times
 from kohort.what_if.variants import NOW, compare, name_of_now, variants
 
 UNIFORM = server_assignors(["uniform"])["uniform"]
@@ -19,7 +19,7 @@ THREE = ("m-1", "m-2", "m-3")
 
 
 def casts(found: LiveGroup) -> dict[str, Roster]:
-    return dict(variants(Facts(found), UNIFORM))
+    return dict(variants(GroupFacts(found), UNIFORM))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def casts(found: LiveGroup) -> dict[str, Roster]:
     ],
 )
 def test_group_is_one_of_its_variants_and_owns_there_what_it_owns(found: LiveGroup, name: str) -> None:
-    assert name_of_now(Facts(found)) == name
+    assert name_of_now(GroupFacts(found)) == name
     assert list(casts(found)) == ["eager", "cooperative", "static", "consumer"]
     assert casts(found)[name].owned == {each.member_id: each.owned for each in found.members}
 
@@ -41,7 +41,7 @@ def test_group_is_one_of_its_variants_and_owns_there_what_it_owns(found: LiveGro
 def test_group_of_several_kinds_stands_first_as_it_is() -> None:
     natives = group(*THREE, kind="consumer")
     mixed = replace(natives, members=(replace(natives.members[0], is_native=False), *natives.members[1:]))
-    assert name_of_now(Facts(mixed)) == NOW
+    assert name_of_now(GroupFacts(mixed)) == NOW
     assert list(casts(mixed)) == [NOW, "eager", "cooperative", "static", "consumer"]
 
 
@@ -69,12 +69,12 @@ def test_variant_of_another_protocol_begins_with_what_its_assignor_gives() -> No
 
 
 def test_cluster_without_the_consumer_protocol_is_not_offered_it() -> None:
-    assert "consumer" not in dict(variants(Facts(group(*THREE)), UNIFORM, has_consumer_protocol=False))
+    assert "consumer" not in dict(variants(GroupFacts(group(*THREE)), UNIFORM, has_consumer_protocol=False))
 
 
 def test_same_change_is_played_in_every_variant() -> None:
-    change = Change(restarts=(Restarts(),))
-    found = compare(Facts(group(*THREE)), Times(), change, UNIFORM, lambda _: None, has_consumer=True)
+    change = PlannedChange(restarts=(Restarts(),))
+    found = compare(GroupFacts(group(*THREE)), Times(), change, UNIFORM, lambda _: None, has_consumer=True)
     assert [each.label for each in found] == ["eager", "cooperative", "static", "consumer"]
     assert all(each.is_settled and not each.failures for each in found)
     costs = {each.label: each.unread_partition_s for each in found}

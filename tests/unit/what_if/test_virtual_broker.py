@@ -11,8 +11,8 @@ from kohort.group.events import ConsumerMemberStored
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.ids import TopicPartition
 from kohort.node.configuration.config import Config
-from kohort.what_if.change import Change
-from kohort.what_if.group_facts import Facts, Times, roster_of
+from kohort.what_if.change import PlannedChange
+from kohort.what_if.group_facts import GroupFacts, Times, roster_of
 from kohort.what_if.simulation import Simulation
 from kohort.what_if.virtual_broker import broker_settings, consumer_events
 
@@ -47,25 +47,25 @@ def test_members_are_copied_with_the_lags_of_their_standby_copies() -> None:
 def test_settings_of_the_coordinator_count_where_they_mean_something_to_us() -> None:
     settings = {"group.initial.rebalance.delay.ms": "7", "group.share.max.groups": "3", "log.retention.ms": "5"}
     assigned = {"group.consumer.assignors": "org.apache.kafka.coordinator.group.assignor.RangeAssignor,theirs"}
-    config = Config(broker_settings(Facts(group("m"), {**settings, **assigned}, is_ours=False)))
+    config = Config(broker_settings(GroupFacts(group("m"), {**settings, **assigned}, is_ours=False)))
     assert config.group_initial_rebalance_delay_ms == 7
     assert config.group_consumer_assignors == ("range", "uniform")
     assert (config.kohort_group_heartbeat_park, config.kohort_group_sync_hold_ms) == (False, 0)
-    assert Config(broker_settings(Facts(group("m")))).kohort_group_heartbeat_park
+    assert Config(broker_settings(GroupFacts(group("m")))).kohort_group_heartbeat_park
 
 
 def test_targets_of_a_kafka_without_an_interval_are_not_spaced_out() -> None:
-    assert Config(broker_settings(Facts(group("m"), is_ours=False))).group_consumer_assignment_interval_ms == 0
+    assert Config(broker_settings(GroupFacts(group("m"), is_ours=False))).group_consumer_assignment_interval_ms == 0
     settings = {"group.consumer.assignment.interval.ms": "1000"}
     assert (
-        Config(broker_settings(Facts(group("m"), settings, is_ours=False))).group_consumer_assignment_interval_ms
+        Config(broker_settings(GroupFacts(group("m"), settings, is_ours=False))).group_consumer_assignment_interval_ms
         == 1_000
     )
 
 
 def test_groups_own_settings_count_though_its_broker_would_refuse_them() -> None:
     settings = {"group.consumer.session.timeout.ms": "900", "group.consumer.heartbeat.interval.ms": "300"}
-    config = Config(broker_settings(Facts(group("m"), settings)))
+    config = Config(broker_settings(GroupFacts(group("m"), settings)))
     assert config.group_consumer_session_timeout_ms == 900
     assert config.group_consumer_heartbeat_interval_ms == 300
 
@@ -84,7 +84,7 @@ def test_groups_own_settings_count_though_its_broker_would_refuse_them() -> None
 )
 @pytest.mark.parametrize("is_ours", [True, False])
 def test_copy_of_a_group_at_rest_stays_at_rest(found: LiveGroup, is_ours: bool) -> None:
-    play = Simulation(Facts(found, is_ours=is_ours), roster_of(found), Times(), Change(), lambda _: None)
+    play = Simulation(GroupFacts(found, is_ours=is_ours), roster_of(found), Times(), PlannedChange(), lambda _: None)
     play.open()
     assert play.broker.state == "Stable"
     assert play.rebalances() == []

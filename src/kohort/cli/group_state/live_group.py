@@ -33,7 +33,7 @@ ASSIGNORS = "group.consumer.assignors"
 _UNREADABLE = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST)
 
 
-class GroupFacts(NamedTuple):
+class ReadGroup(NamedTuple):
     """A group, what is only assumed of it, and its recent history where there are events.
 
     `limits` and `settings` are those of its coordinator, the settings as far as they may be read.
@@ -46,7 +46,7 @@ class GroupFacts(NamedTuple):
     history: GroupReport | None
 
 
-async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
+async def read_facts(args: argparse.Namespace, admin: Admin) -> ReadGroup:
     """Return the facts of a group. Raises CommandFailed."""
     kind = (await require_group(admin, args.group)).group_type
     if kind not in ("", "classic", "consumer"):
@@ -80,7 +80,7 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> GroupFacts:
         ),
         topics,
     )
-    return GroupFacts(live, limits, settings, doubts, history)
+    return ReadGroup(live, limits, settings, doubts, history)
 
 
 def has_state(member: MemberDescription, group: GroupDescription, limits: Limits) -> bool:

@@ -49,7 +49,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 @dataclass(slots=True)
-class Partition:
+class VerifiedPartition:
     """The log in one directory, and what was found there."""
 
     disk: OsDisk
@@ -89,7 +89,7 @@ def run_repair(args: argparse.Namespace) -> int:
     for each in found:
         if each.is_in_use and not args.dry_run:
             raise CommandFailed(f"{each.disk.root} is used by a running broker: stop it, then repair", USAGE)
-    left: list[Partition] = []
+    left: list[VerifiedPartition] = []
     for each in found:
         if not args.json:
             for finding in each.findings:
@@ -97,7 +97,7 @@ def run_repair(args: argparse.Namespace) -> int:
         if each.findings and not args.dry_run:
             with storage(each.path):
                 rest = repair(each.disk, each.directory, each.findings)
-            left.append(Partition(each.disk, each.directory, each.is_in_use, each.records, rest))
+            left.append(VerifiedPartition(each.disk, each.directory, each.is_in_use, each.records, rest))
     if args.json:
         output.put_json({**document(found), "left": document(left)["findings"]})
     elif args.dry_run:
@@ -107,7 +107,7 @@ def run_repair(args: argparse.Namespace) -> int:
     return FAILED if any(each.findings for each in (found if args.dry_run else left)) else 0
 
 
-def verified(paths: list[Path], *, is_read_only: bool) -> list[Partition]:
+def verified(paths: list[Path], *, is_read_only: bool) -> list[VerifiedPartition]:
     """Return the logs at some paths with what is wrong in each. Raises CommandFailed."""
     from kohort.log.verification import verify
 
@@ -120,7 +120,7 @@ def verified(paths: list[Path], *, is_read_only: bool) -> list[Partition]:
     return found
 
 
-def partitions_at(path: Path, *, is_read_only: bool) -> list[Partition]:
+def partitions_at(path: Path, *, is_read_only: bool) -> list[VerifiedPartition]:
     """Return the logs of a data directory, or that of a partition's directory. Raises CommandFailed."""
     from kohort.broker.os_disk import OsDisk
     from kohort.log.segment import base_offsets
@@ -135,7 +135,7 @@ def partitions_at(path: Path, *, is_read_only: bool) -> list[Partition]:
         is_in_use = disk.is_locked
     if not names:
         raise CommandFailed(f"{path} is neither a data directory nor a partition's: it has no log", USAGE)
-    return [Partition(disk, name, is_in_use) for name in names]
+    return [VerifiedPartition(disk, name, is_in_use) for name in names]
 
 
 @contextmanager
@@ -157,14 +157,14 @@ def sentence(finding: Damage) -> str:
     return f"{finding.kind.value}{at}: {finding.reason}{lost}"
 
 
-def put_found(found: list[Partition]) -> None:
+def put_found(found: list[VerifiedPartition]) -> None:
     """Print each finding on a line."""
     for each in found:
         for finding in each.findings:
             output.put(f"{each.file(finding)}: {sentence(finding)}")
 
 
-def summary(found: list[Partition], word: str = "found") -> str:
+def summary(found: list[VerifiedPartition], word: str = "found") -> str:
     """Return how much was read, and how much is damaged."""
     findings = [finding for each in found for finding in each.findings]
     if word != "found":
@@ -177,7 +177,7 @@ def summary(found: list[Partition], word: str = "found") -> str:
     return f"{read}: {output.counted(len(findings), 'finding')}, {losing} of them about records"
 
 
-def document(found: list[Partition]) -> dict[str, Any]:
+def document(found: list[VerifiedPartition]) -> dict[str, Any]:
     """Return what was found as JSON."""
     return {
         "is_sound": not any(each.findings for each in found),

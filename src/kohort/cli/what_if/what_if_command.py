@@ -21,7 +21,7 @@ from kohort.group.migration.migration_plan import Goal, LiveGroup
 if TYPE_CHECKING:
     from kohort.cli.what_if.what_if_inputs import GroupInputs
     from kohort.client import Admin
-    from kohort.what_if.change import Change
+    from kohort.what_if.change import PlannedChange
     from kohort.what_if.forecast import Forecast
 
 EXAMPLES = """
@@ -235,9 +235,9 @@ def require_readable(group: LiveGroup, found: GroupInputs) -> None:
         found.assumed.append("members that subscribe with an expression are simulated as if they had named its topics")
 
 
-def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
+def change_of(args: argparse.Namespace, group: LiveGroup) -> PlannedChange:
     """Return what the options ask for. Raises CommandFailed."""
-    from kohort.what_if.change import Change, Impossible, Pace, check, restarts_for
+    from kohort.what_if.change import Impossible, Pace, PlannedChange, check, restarts_for
 
     pace = None if args.bounce is None else Pace(args.bounce)
     if args.compare and not (args.add or args.kill or args.stop or args.partitions or args.bounce):
@@ -247,7 +247,7 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> Change:
         kill, stop = (
             tuple(member_id_of(name, group) for name in dict.fromkeys(names)) for names in (args.kill, args.stop)
         )
-        change = Change(args.add, kill, stop, dict(args.partitions), restarts)
+        change = PlannedChange(args.add, kill, stop, dict(args.partitions), restarts)
         check(change, group)
     except Impossible as error:
         raise CommandFailed(str(error), USAGE) from None

@@ -32,7 +32,7 @@ from kohort.group.explain.rebalance_report import EventFields, Rebalance
 from kohort.group.migration.migration_plan import Limits, LiveGroup
 from kohort.log.disk import StorageError
 from kohort.model.ids import TopicPartition
-from kohort.what_if.group_facts import Facts, Times
+from kohort.what_if.group_facts import GroupFacts, Times
 
 if TYPE_CHECKING:
     from kohort.broker.os_disk import OsDisk
@@ -57,7 +57,7 @@ SETTLED_INTERVALS = 1.5
 class GroupInputs:
     """The inputs of a forecast, and how they are known."""
 
-    facts: Facts
+    facts: GroupFacts
     times: Times
     limits: Limits
     measured: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ async def read_live(args: argparse.Namespace, admin: Admin) -> GroupInputs:
     measuring = await recent_measurements(args) if EVENT_TOPIC in group.topics else EventTimes(args.group)
     partitions = partitions_of(group)
     rates, lag = await sampled(args, admin, partitions)
-    noted = GroupInputs(Facts(group, settings, limits.is_ours, lag, rates), Times(network_ms=network_ms), limits)
+    noted = GroupInputs(GroupFacts(group, settings, limits.is_ours, lag, rates), Times(network_ms=network_ms), limits)
     noted.assumed += doubts
     set_times(args, noted, measuring, network_ms)
     if args.produce_rate is None and rates is not None:
@@ -168,7 +168,7 @@ def read_stored(args: argparse.Namespace) -> GroupInputs:
     if group is None:
         raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")
     rates = None if args.produce_rate is None else given_rates(args.produce_rate, partitions_of(group))
-    noted = GroupInputs(Facts(group, replayed.settings(args.group), True, {}, rates), Times(), replayed.limits())
+    noted = GroupInputs(GroupFacts(group, replayed.settings(args.group), True, {}, rates), Times(), replayed.limits())
     set_times(args, noted, measuring, None)
     noted.assumed.append("settings that the broker was started with are in no log: its defaults are assumed")
     return noted

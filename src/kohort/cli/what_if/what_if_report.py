@@ -14,7 +14,7 @@ from kohort.drawing.ownership_drawing import OwnershipDrawing, ValueLine, svg_fi
 from kohort.drawing.time_axis import TimeAxis
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.assignment import by_topic
-from kohort.what_if.change import Change, Pace
+from kohort.what_if.change import Pace, PlannedChange
 from kohort.what_if.forecast import Forecast
 from kohort.what_if.variants import NOW, name_of_now
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kohort.cli.what_if.what_if_inputs import GroupInputs
 
 
-def description(args: argparse.Namespace, change: Change) -> str:
+def description(args: argparse.Namespace, change: PlannedChange) -> str:
     """Describe a change in a clause."""
     parts = []
     if args.kill:
@@ -53,7 +53,9 @@ def headline(group: LiveGroup, found: GroupInputs) -> str:
     )
 
 
-def put_forecasts(args: argparse.Namespace, found: GroupInputs, change: Change, forecasts: list[Forecast]) -> None:
+def put_forecasts(
+    args: argparse.Namespace, found: GroupInputs, change: PlannedChange, forecasts: list[Forecast]
+) -> None:
     """Print forecasts for people."""
     output.put(headline(found.facts.group, found))
     output.put(f"what if {description(args, change)}:\n")
@@ -123,7 +125,9 @@ def put_comparison(found: GroupInputs, forecasts: list[Forecast]) -> None:
     output.put(output.table_of(rows))
 
 
-def document(args: argparse.Namespace, found: GroupInputs, change: Change, forecasts: list[Forecast]) -> dict[str, Any]:
+def document(
+    args: argparse.Namespace, found: GroupInputs, change: PlannedChange, forecasts: list[Forecast]
+) -> dict[str, Any]:
     """Return the documented JSON."""
     facts, times = found.facts, found.times
     group = facts.group

@@ -37,7 +37,7 @@ class Place:
     file: str
 
 
-class Reader:
+class RowReader:
     """Reads the stretches of one file or range, one after another."""
 
     def __init__(self, place: Place, wanted: tuple[int, int], *, position: int | None = 0) -> None:

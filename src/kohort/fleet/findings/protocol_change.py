@@ -20,9 +20,8 @@ from kohort.fleet.schema import DAY_MS
 from kohort.group.classic.group import COOPERATIVE
 from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember, refusals
 from kohort.model.ids import TopicPartition
-from kohort.what_if.change import Change
-from kohort.what_if.group_facts import Facts as Played
-from kohort.what_if.group_facts import Times
+from kohort.what_if.change import PlannedChange
+from kohort.what_if.group_facts import GroupFacts, Times
 from kohort.what_if.variants import compare
 
 EAGER, READY, NOT_READY = "eager_group", "ready_for_consumer", "not_ready_for_consumer"
@@ -190,7 +189,9 @@ def _forecast(group: LiveGroup, times: Times) -> Estimate | None:
     if not 0 < len(group.members) <= MOST_MEMBERS or not 0 < partitions <= MOST_PARTITIONS:
         return None
     try:
-        played = compare(Played(group, is_ours=False), times, Change(add=1), UNIFORM, lambda _: None, has_consumer=True)
+        played = compare(
+            GroupFacts(group, is_ours=False), times, PlannedChange(add=1), UNIFORM, lambda _: None, has_consumer=True
+        )
     except (ValueError, KeyError):
         return None
     costs = {each.label: each.unread_partition_s for each in played if each.is_settled and not each.failures}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, Group, Member, Partitions
+from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, FoldedMember, Group, Partitions
 from kohort.fleet.schema import HOUR_MS
 from kohort.model.ids import TopicPartition
 
@@ -64,9 +64,9 @@ def fold_group_metadata(group: Group, value: Fields | None, at_ms: int, *, is_ga
         _synchronize(group, value, at_ms)
 
 
-def _member(fields: Fields) -> Member:
+def _member(fields: Fields) -> FoldedMember:
     subscription = fields.get("subscription") or {}
-    return Member(
+    return FoldedMember(
         member_id=str(fields.get("memberId") or ""),
         instance=fields.get("groupInstanceId"),
         client_id=str(fields.get("clientId") or ""),
@@ -100,7 +100,7 @@ def partitions_of(topics: Any, name_of: Any) -> Partitions:
     )
 
 
-def _replace_static(group: Group, members: dict[str, Member], at_ms: int) -> None:
+def _replace_static(group: Group, members: dict[str, FoldedMember], at_ms: int) -> None:
     """Match new members with missing static members of the same instance id."""
     missing = {
         member.instance: member
@@ -121,7 +121,7 @@ def _replace_static(group: Group, members: dict[str, Member], at_ms: int) -> Non
 
 
 def _form(
-    group: Group, generation: int, members: dict[str, Member], value: Fields, at_ms: int, *, is_known: bool
+    group: Group, generation: int, members: dict[str, FoldedMember], value: Fields, at_ms: int, *, is_known: bool
 ) -> None:
     """A generation formed: partitions that their owner does not claim are revoked."""
     skipped = generation - group.epoch - 1 if is_known else 0
@@ -143,14 +143,14 @@ def _form(
         group.add_event("generation_formed", at_ms=at_ms, epoch=generation, members=len(members), owning=owning)
 
 
-def _part(group: Group, member: Member, at_ms: int) -> None:
+def _part(group: Group, member: FoldedMember, at_ms: int) -> None:
     is_static = member.instance is not None
     group.record_departure(
         member, "evicted" if is_static else "left", "session_timeout" if is_static else None, at_ms=at_ms
     )
 
 
-def _take_members(group: Group, members: dict[str, Member]) -> None:
+def _take_members(group: Group, members: dict[str, FoldedMember]) -> None:
     """Update each member from the record; record changed subscriptions as events."""
     for member_id in group.members.keys() - members.keys():
         group.drop_member(member_id)
@@ -200,7 +200,7 @@ def _synchronize(group: Group, value: Fields, at_ms: int) -> None:
         group.end_rebalance()
 
 
-def _convert(group: Group, members: dict[str, Member], at_ms: int) -> None:
+def _convert(group: Group, members: dict[str, FoldedMember], at_ms: int) -> None:
     """The group had another type: remaining members still own their partitions."""
     for member_id, member in sorted(group.departed.items()):
         if member_id in members:

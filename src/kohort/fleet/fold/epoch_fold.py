@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kohort.fleet.fold.classic_fold import CLASSIC, partitions_of
-from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, STREAMS, Group, Member, Partitions, Record
+from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, STREAMS, FoldedMember, FoldedRecord, Group, Partitions
 from kohort.group.commands import LEAVE_STATIC_EPOCH
 from kohort.group.events import MemberState
 from kohort.model.ids import TopicPartition
@@ -28,7 +28,7 @@ FIRST_EPOCHS = 2
 """A group's first epoch is 1, from Kafka 4.3 on 2: if the first one read is greater, the log's beginning is missing."""
 
 
-def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
+def fold_epoch(group: Group, value: Fields | None, _: FoldedRecord) -> None:
     """Fold the group epoch (types 3, 11 and 17)."""
     at_ms = group.clock_ms
     if value is None:
@@ -57,7 +57,7 @@ def fold_epoch(group: Group, value: Fields | None, _: Record) -> None:
         group.record_emptied(at_ms)
 
 
-def fold_member(group: Group, value: Fields | None, record: Record) -> None:
+def fold_member(group: Group, value: Fields | None, record: FoldedRecord) -> None:
     """Fold a member's metadata (types 5, 10 and 19)."""
     member_id = str(record.member)
     if value is None:
@@ -81,11 +81,11 @@ def fold_member(group: Group, value: Fields | None, record: Record) -> None:
         group.add_event("subscription_changed", epoch=group.epoch, member=member, topics=topics, regex=member.regex)
 
 
-def _member(member_id: str, value: Fields, known: Member | None) -> Member:
+def _member(member_id: str, value: Fields, known: FoldedMember | None) -> FoldedMember:
     classic = value.get("classicMemberMetadata") or {}
     offered = classic.get("supportedProtocols") or ()
     versions = [each["metadata"].get("version") for each in offered if isinstance(each.get("metadata"), dict)]
-    member = Member(
+    member = FoldedMember(
         member_id=member_id,
         instance=value.get("instanceId"),
         client_id=str(value.get("clientId") or ""),
@@ -103,7 +103,7 @@ def _member(member_id: str, value: Fields, known: Member | None) -> Member:
     return member
 
 
-def _departed_instance(group: Group, member: Member) -> Member | None:
+def _departed_instance(group: Group, member: FoldedMember) -> FoldedMember | None:
     """Return the member that this one replaces: of the same instance id, departed or not."""
     if member.instance is None:
         return None
@@ -113,7 +113,7 @@ def _departed_instance(group: Group, member: Member) -> Member | None:
     return None
 
 
-def _replace(group: Group, old: Member, member: Member) -> None:
+def _replace(group: Group, old: FoldedMember, member: FoldedMember) -> None:
     group.departed.pop(old.member_id, None)
     group.drop_member(old.member_id)
     group.replace(old.member_id, member.member_id, group.clock_ms)
@@ -122,7 +122,7 @@ def _replace(group: Group, old: Member, member: Member) -> None:
     group.add_event("rejoined", epoch=group.epoch, member=member, replaced=old.member_id)
 
 
-def fold_target(group: Group, value: Fields | None, _: Record) -> None:
+def fold_target(group: Group, value: Fields | None, _: FoldedRecord) -> None:
     """Fold the epoch of the target assignment (types 6, 12 and 20)."""
     if value is None:
         group.target_epoch = 0
@@ -140,19 +140,19 @@ def fold_target(group: Group, value: Fields | None, _: Record) -> None:
         group.add_event("target", epoch=epoch, members=len(group.members))
 
 
-def fold_member_target(group: Group, value: Fields | None, record: Record) -> None:
+def fold_member_target(group: Group, value: Fields | None, record: FoldedRecord) -> None:
     """Fold a member's target assignment (types 7, 13 and 21)."""
     member = _member_of(group, value, record)
     if member is not None:
         member.target = NOTHING if value is None else partitions_in(group, value, "topicPartitions", "activeTasks")
 
 
-def _member_of(group: Group, value: Fields | None, record: Record) -> Member | None:
+def _member_of(group: Group, value: Fields | None, record: FoldedRecord) -> FoldedMember | None:
     """Return the member of a record; in a compacted log this may be the first record read of it."""
     member_id = str(record.member)
     member = group.members.get(member_id)
     if member is None and value is not None and member_id not in group.departed:
-        member = Member(member_id, has_metadata=False)
+        member = FoldedMember(member_id, has_metadata=False)
         group.add_member(member)
     elif member is not None and value is None and not member.has_metadata:
         group.revoke(member_id, sorted(group.ownership.owned_by(member_id)), group.clock_ms)
@@ -160,7 +160,7 @@ def _member_of(group: Group, value: Fields | None, record: Record) -> Member | N
     return member
 
 
-def fold_assignment(group: Group, value: Fields | None, record: Record) -> None:
+def fold_assignment(group: Group, value: Fields | None, record: FoldedRecord) -> None:
     """Fold a member's current assignment: assigned and pending revocation (types 8, 14 and 22)."""
     member = _member_of(group, value, record)
     if member is None or value is None:
@@ -202,7 +202,7 @@ def partitions_in(group: Group, value: Fields, *names: str) -> Partitions:
     return NOTHING
 
 
-def _own(group: Group, member: Member, assigned: Partitions, was_pending: Partitions) -> None:
+def _own(group: Group, member: FoldedMember, assigned: Partitions, was_pending: Partitions) -> None:
     at_ms = group.clock_ms
     owned = group.ownership.owned_by(member.member_id)
     released = owned - assigned - member.pending
@@ -219,7 +219,7 @@ def _own(group: Group, member: Member, assigned: Partitions, was_pending: Partit
             group.add_event(event, epoch=member.epoch, member=member, partitions=partitions, cause=cause)
 
 
-def _record_shared(group: Group, member: Member, assigned: Partitions) -> None:
+def _record_shared(group: Group, member: FoldedMember, assigned: Partitions) -> None:
     """Record the changes of a share group's member; its partitions have no exclusive owner."""
     # Share groups have no targets of their own here: `target` is the previous assignment.
     had = member.target
@@ -229,7 +229,7 @@ def _record_shared(group: Group, member: Member, assigned: Partitions) -> None:
     member.target = assigned
 
 
-def _update_progress(group: Group, member: Member) -> None:
+def _update_progress(group: Group, member: FoldedMember) -> None:
     """Update whether a member has reached its target; the last one ends the rebalance."""
     is_reconciled = member.epoch == group.target_epoch == group.epoch and member.state == MemberState.STABLE
     if not is_reconciled:
@@ -244,7 +244,7 @@ def _update_progress(group: Group, member: Member) -> None:
     group.end_rebalance()
 
 
-def _pause(group: Group, member: Member, at_ms: int) -> None:
+def _pause(group: Group, member: FoldedMember, at_ms: int) -> None:
     """A static member left temporarily: it stays a member and owns nothing."""
     group.begin_rebalance(at_ms)
     owned = group.ownership.owned_by(member.member_id)
@@ -266,7 +266,7 @@ def _record_departures(group: Group) -> bool:
     return bool(departed)
 
 
-def _departure_of(member: Member, at_ms: int) -> tuple[str, str | None]:
+def _departure_of(member: FoldedMember, at_ms: int) -> tuple[str, str | None]:
     timeout_ms = member.rebalance_timeout_ms
     if member.state == MemberState.UNREVOKED_PARTITIONS and 0 < timeout_ms <= at_ms - member.state_ms:
         return "evicted", "rebalance_timeout"
@@ -308,7 +308,7 @@ def _delete(group: Group) -> None:
     group.epoch = group.target_epoch = 0
 
 
-EpochFold = Callable[[Group, Fields | None, Record], None]
+EpochFold = Callable[[Group, Fields | None, FoldedRecord], None]
 
 _FOLDS = (fold_epoch, fold_member, fold_target, fold_member_target, fold_assignment)
 EPOCH_FOLDS: dict[int, tuple[str, EpochFold]] = {

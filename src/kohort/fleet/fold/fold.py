@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kohort.fleet.fold.classic_fold import CLASSIC, fold_group_metadata
 from kohort.fleet.fold.epoch_fold import EPOCH_FOLDS, enter, flush_departed
-from kohort.fleet.fold.folded_group import Group, Interval, Record, SilverEvent
+from kohort.fleet.fold.folded_group import FoldedRecord, Group, Interval, SilverEvent
 from kohort.fleet.fold.hours import Hour
 from kohort.fleet.load_check import KAFKA_17306, CheckedRecord
 from kohort.log.consumer_records import MEMBER_ASSIGNMENT
@@ -37,7 +37,7 @@ class Folded(NamedTuple):
 NOTHING_FOLDED = Folded([], [], [])
 
 
-def fold(group: Group, record: Record, *, is_gap: bool = False) -> Folded:
+def fold(group: Group, record: FoldedRecord, *, is_gap: bool = False) -> Folded:
     """Fold one record; with `is_gap`, records before it may have been compacted since the state was stored."""
     if record.record_type == FIRST_COMMIT:
         if not group.is_committed:
@@ -55,7 +55,7 @@ def fold(group: Group, record: Record, *, is_gap: bool = False) -> Folded:
     return Folded(events, group.ownership.collect_ended(), group.hours.collect(all_of_them=False))
 
 
-def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
+def _fold(group: Group, record: FoldedRecord, *, is_gap: bool) -> None:
     if record.record_type == COMMITS:
         _fold_commits(group, record)
         return
@@ -82,7 +82,7 @@ def _fold(group: Group, record: Record, *, is_gap: bool) -> None:
     step(group, value, record)
 
 
-def check(group: Group, record: Record, value: Any) -> None:
+def check(group: Group, record: FoldedRecord, value: Any) -> None:
     """Note where some version of Kafka would fail to load the group; what only a preview requires is left out."""
     owned: list[tuple[str, int]] = []
     epoch = -1
@@ -100,7 +100,7 @@ def check(group: Group, record: Record, value: Any) -> None:
             group.violations.add(violation)
 
 
-def _fold_commits(group: Group, record: Record) -> None:
+def _fold_commits(group: Group, record: FoldedRecord) -> None:
     if record.at_ms > group.clock_ms:  # commits of a long transaction arrive late
         group.advance_clock(record.at_ms)
     flush_departed(group)

@@ -33,7 +33,7 @@ MOST_VIOLATIONS = 50
 """How many records a group's state lists; the others are counted."""
 
 
-class Record(NamedTuple):
+class FoldedRecord(NamedTuple):
     """One record of a group that is no commit, or (type `COMMITS`) the counts of an hour of its commits."""
 
     partition: int
@@ -65,7 +65,7 @@ class SilverEvent(NamedTuple):
 
 
 @dataclass(slots=True)
-class Member:
+class FoldedMember:
     """One member, from its records."""
 
     member_id: str
@@ -218,8 +218,8 @@ class Group:
         self.has_user_data = False
         self.is_deleted = False
         self.has_commits = False
-        self.members: dict[str, Member] = {}
-        self.departed: dict[str, Member] = {}
+        self.members: dict[str, FoldedMember] = {}
+        self.departed: dict[str, FoldedMember] = {}
         """Members whose tombstone was read; the next record shows why they were removed."""
         self.departed_ms = 0
         self.unreconciled: set[str] = set()
@@ -287,7 +287,7 @@ class Group:
 
     # -- members
 
-    def add_member(self, member: Member) -> None:
+    def add_member(self, member: FoldedMember) -> None:
         """Add a member, or replace its earlier state."""
         self.drop_member(member.member_id)
         self.members[member.member_id] = member
@@ -297,7 +297,7 @@ class Group:
             self.versions[member.version] += 1
         self.emptied_ms = None
 
-    def record_joins(self, members: Iterable[Member], at_ms: int, *, is_new: bool) -> None:
+    def record_joins(self, members: Iterable[FoldedMember], at_ms: int, *, is_new: bool) -> None:
         """Record `joined` events: of members that joined, or with which the log begins."""
         for member in members:
             cause = None if is_new else LOG_BEGINS
@@ -316,7 +316,7 @@ class Group:
             return True
         return False
 
-    def drop_member(self, member_id: str) -> Member | None:
+    def drop_member(self, member_id: str) -> FoldedMember | None:
         """Remove a member and return it, or None."""
         member = self.members.pop(member_id, None)
         if member is None:
@@ -337,7 +337,7 @@ class Group:
         *,
         at_ms: int | None = None,
         epoch: int | None = None,
-        member: Member | None = None,
+        member: FoldedMember | None = None,
         partitions: Iterable[TopicPartition] | None = None,
         cause: str | None = None,
         **detail: Any,
@@ -428,7 +428,7 @@ class Group:
 
     # -- departures
 
-    def record_departure(self, member: Member, event: str, cause: str | None, *, at_ms: int) -> None:
+    def record_departure(self, member: FoldedMember, event: str, cause: str | None, *, at_ms: int) -> None:
         """Record that a member left or was evicted, and release its partitions."""
         owned = self.ownership.owned_by(member.member_id)
         self.revoke(member.member_id, sorted(owned), at_ms)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields
 from typing import Any
 
-from kohort.fleet.fold.folded_group import Group, Member, Partitions, Rebalancing, Violations
+from kohort.fleet.fold.folded_group import FoldedMember, Group, Partitions, Rebalancing, Violations
 from kohort.fleet.load_check import LogCheck
 from kohort.model.assignment import by_topic
 from kohort.model.ids import TopicPartition
@@ -22,7 +22,7 @@ _PLAIN = (
     "has_commits", "departed_ms", "rebalances", "clock_ms", "first_seen_ms", "last_seen_ms", "emptied_ms", "records",
     "partition", "last_offset", "newcomers", "strangers", "last_record", "is_committed",
 )  # fmt: skip
-_OF_MEMBER = tuple(field.name for field in fields(Member) if field.name not in ("target", "pending"))
+_OF_MEMBER = tuple(field.name for field in fields(FoldedMember) if field.name not in ("target", "pending"))
 
 
 def group_to_json(group: Group) -> str:
@@ -78,13 +78,13 @@ def group_from_json(source: str, group_id: str, text: str, name_of: Callable[[st
     return group
 
 
-def _member_to_json(member: Member) -> list[Any]:
+def _member_to_json(member: FoldedMember) -> list[Any]:
     return [*(getattr(member, name) for name in _OF_MEMBER), by_topic(member.target), by_topic(member.pending)]
 
 
-def _member_from_json(state: list[Any], name_of: Callable[[str], str]) -> Member:
+def _member_from_json(state: list[Any], name_of: Callable[[str], str]) -> FoldedMember:
     *plain, target, pending = state
-    member = Member(**dict(zip(_OF_MEMBER, plain, strict=True)))
+    member = FoldedMember(**dict(zip(_OF_MEMBER, plain, strict=True)))
     member.topics, member.protocols = tuple(member.topics), tuple(member.protocols)
     member.target, member.pending = _partitions(target, name_of), _partitions(pending, name_of)
     return member

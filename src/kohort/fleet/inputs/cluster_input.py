@@ -16,7 +16,7 @@ from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import connection_arguments
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
-from kohort.fleet.decode.decoded_rows import Place, Reader
+from kohort.fleet.decode.decoded_rows import Place, RowReader
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.decode.value_json import topic_id
 from kohort.fleet.inputs.input_splits import OFFSETS_TOPIC, Input, Since, Split
@@ -74,7 +74,7 @@ def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a range. Raises KafkaError when the cluster stays unreachable."""
     partition = TopicPartition(OFFSETS_TOPIC, split.partition)
     place = Place(split.source, split.partition, f"{partition} of {split.where}")
-    reader = Reader(place, (split.start, split.stop), position=None)
+    reader = RowReader(place, (split.start, split.stop), position=None)
     if split.stop == UNLED:
         reader.refuse(Fault("no broker leads this partition, so that nothing of it can be read", offset=split.start))
         yield from reader.finish(split.start)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from kohort.fleet.decode.batch_scanner import BATCH_FIELDS, is_zero, walk
-from kohort.fleet.decode.decoded_rows import Place, Reader
+from kohort.fleet.decode.decoded_rows import Place, RowReader
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_splits import NO_END, OFFSETS_TOPIC, Input, Since, Split
 
@@ -120,7 +120,7 @@ def without_replicas(splits: Sequence[Split]) -> list[Split]:
 
 def read(split: Split) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a segment file."""
-    reader = Reader(Place(split.source, split.partition, split.where), (split.start, split.stop))
+    reader = RowReader(Place(split.source, split.partition, split.where), (split.start, split.stop))
     try:
         with open(split.where, "rb") as file:
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.fleet.decode.decoded_rows import Place, Reader
+from kohort.fleet.decode.decoded_rows import Place, RowReader
 from kohort.fleet.decode.quarantine import Fault
 from kohort.fleet.inputs.input_splits import NO_END, Split
 from kohort.fleet.schema import Table
@@ -110,7 +110,7 @@ class _Partitions:
 
     def __init__(self, split: Split) -> None:
         self._split = split
-        self._readers: dict[int, Reader] = {}
+        self._readers: dict[int, RowReader] = {}
         self._waiting: dict[int, list[TextRecord]] = {}
         self._batches: dict[int, bytearray] = {}
 
@@ -126,11 +126,11 @@ class _Partitions:
             yield from reader.read(bytes(self._batches.get(partition, b"")))
             yield from reader.finish()
 
-    def _reader(self, partition: int) -> Reader:
+    def _reader(self, partition: int) -> RowReader:
         if partition not in self._readers:
             wanted = self._split.starts.get(partition, 0), NO_END
             place = Place(self._split.source, partition, self._split.where)
-            self._readers[partition] = Reader(place, wanted, position=None)
+            self._readers[partition] = RowReader(place, wanted, position=None)
         return self._readers[partition]
 
     def _add(self, record: TextRecord) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,7 @@
 """Values of a report: gathered from the fleet's tables, then rendered as a page or as JSON.
 
-Every list is bounded by `Limits` and has the number of entries left out beside it, so that a report of ten thousand
-groups is as large as one of a thousand. Names are as in the log and must be escaped when they are shown.
+Every list is bounded by `ReportLimits` and has the number of entries left out beside it, so that a report of ten
+thousand groups is as large as one of a thousand. Names are as in the log and must be escaped when they are shown.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def key_of(row: Any) -> GroupKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReportLimits:
     """How much of each list a report shows; the rest is counted."""
 
     groups: int = 4_000
@@ -137,7 +137,7 @@ class GroupLine:
     severity: str | None
     findings: int
     activity: tuple[tuple[int, int], ...] = ()
-    """Columns with rebalances and how many; only of the first `Limits.active_groups` groups."""
+    """Columns with rebalances and how many; only of the first `ReportLimits.active_groups` groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class FleetReport:
     totals: Totals
     rules: tuple[RuleFindings, ...]
     further: tuple[FindingLine, ...]
-    """Further findings of the first `Limits.active_groups` groups, without evidence."""
+    """Further findings of the first `ReportLimits.active_groups` groups, without evidence."""
     fleet_rebalances: tuple[int, ...]
     heat: tuple[HeatRow, ...]
     heat_left_out: tuple[int, int]
@@ -255,7 +255,7 @@ class FleetReport:
     readiness: Readiness
     groups: tuple[GroupLine, ...]
     read: ReportInput
-    limits: Limits
+    limits: ReportLimits
 
 
 def severity_rank(severity: str | None) -> int:

@@ -45,7 +45,7 @@ _SECTIONS = (
 
 def page(report: FleetReport) -> str:
     """Return the report as HTML."""
-    named = Names(report)
+    named = PageNames(report)
     script = Markup(_resource("page.js"))
     values = script_json({**plots.plotted(report), **listed_groups(report)})
     body: list[Content] = [
@@ -101,7 +101,7 @@ def _head_of_page(report: FleetReport) -> Markup:
     )
 
 
-def _summary(report: FleetReport, named: Names) -> Markup:
+def _summary(report: FleetReport, named: PageNames) -> Markup:
     todo, more = points(report)
     rest = f"{counted(more, 'more rule')} found something: see the findings below." if more else None
     return tag(
@@ -135,7 +135,7 @@ def _figures(report: FleetReport) -> Markup:
     )
 
 
-def _point(point: Point, named: Names) -> Markup:
+def _point(point: Point, named: PageNames) -> Markup:
     where: list[Content] = [[", " if place else "", named(key)] for place, key in enumerate(point.groups)]
     if point.more_groups:
         anchor = tag("a", f"{point.more_groups:,} more", href=f"#{rule_id(point.rule)}", data_opens=True)
@@ -188,7 +188,7 @@ _ORDERS = [
 ]
 
 
-class Names:
+class PageNames:
     """Writes the names of groups: each a link to its line where it has one, with its source where there are several."""
 
     def __init__(self, report: FleetReport) -> None:
@@ -226,7 +226,7 @@ def badge(severity: str) -> Markup:
 # -- findings
 
 
-def findings(report: FleetReport, named: Names) -> Markup:
+def findings(report: FleetReport, named: PageNames) -> Markup:
     """Return the rules with findings, their worst findings, and the records that prove them."""
     if not report.rules:
         return section("findings", "Findings", note("No rule found anything."))
@@ -239,7 +239,7 @@ def findings(report: FleetReport, named: Names) -> Markup:
     return section("findings", "Findings", note(intro), tag("div", rules, class_="rules"))
 
 
-def _rule(rule: RuleFindings, named: Names) -> Markup:
+def _rule(rule: RuleFindings, named: PageNames) -> Markup:
     heading = tag(
         "summary",
         badge(rule.severity),
@@ -256,7 +256,7 @@ def rule_id(rule: str) -> str:
     return "rule-" + "".join(each if each.isascii() and each.isalnum() else "-" for each in rule[:60])
 
 
-def _finding(finding: FindingLine, named: Names) -> Markup:
+def _finding(finding: FindingLine, named: PageNames) -> Markup:
     advice = (
         tag("p", tag("b", "To do: "), display_sentence(finding.advice), class_="advice") if finding.advice else None
     )
@@ -294,7 +294,7 @@ def _evidence(finding: FindingLine) -> Markup | None:
 # -- plots
 
 
-def rebalances(report: FleetReport, named: Names) -> Markup:
+def rebalances(report: FleetReport, named: PageNames) -> Markup:
     """Return the heat map."""
     if not report.heat:
         return section("rebalances", "Rebalances", note("There was no rebalance."))
@@ -305,7 +305,7 @@ def rebalances(report: FleetReport, named: Names) -> Markup:
     return section("rebalances", "Rebalances", note(intro, " ", how), plots.heat_map(report, named))
 
 
-def unowned(report: FleetReport, named: Names) -> Markup:
+def unowned(report: FleetReport, named: PageNames) -> Markup:
     """Return the ranking by unowned partition-seconds."""
     if not report.ranking:
         return section("unowned", "Without an owner", note("No partition was ever without one."))
@@ -318,7 +318,7 @@ def unowned(report: FleetReport, named: Names) -> Markup:
     return section("unowned", "Without an owner", note(intro), plots.ranking(report, named))
 
 
-def ownership(report: FleetReport, named: Names) -> Markup:
+def ownership(report: FleetReport, named: PageNames) -> Markup:
     """Return the timelines."""
     if not report.timelines:
         return section("ownership", "Ownership", note("No partition changed its owner."))
@@ -330,7 +330,7 @@ def ownership(report: FleetReport, named: Names) -> Markup:
     return section("ownership", "Ownership", note(intro), tag("div", drawn, class_="timelines"))
 
 
-def migration(report: FleetReport, named: Names) -> Markup:
+def migration(report: FleetReport, named: PageNames) -> Markup:
     """Return how far the fleet is from leaving the classic protocol, and what is in the way."""
     ready = report.readiness
     intro = (

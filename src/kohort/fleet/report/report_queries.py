@@ -21,9 +21,9 @@ from kohort.fleet.report.fleet_report import (
     GroupKey,
     GroupLine,
     HeatRow,
-    Limits,
     Readiness,
     ReportInput,
+    ReportLimits,
     RuleFindings,
     Span,
     Timeline,
@@ -63,9 +63,9 @@ FROM group_hours WHERE hour_ms >= $1 AND hour_ms < $2
 """
 
 
-def gather(read: ReadTable, *, now_ms: int, limits: Limits | None = None) -> FleetReport:
+def gather(read: ReadTable, *, now_ms: int, limits: ReportLimits | None = None) -> FleetReport:
     """Return the report of a fleet; `now_ms` is when it is made."""
-    limits = limits or Limits()
+    limits = limits or ReportLimits()
     tables = (COUNTS, EVENTS, FINDINGS, GROUP_HOURS, GROUPS, OWNERSHIP, QUARANTINE)
     with query_over({table.name: read(table) for table in tables}) as query:
         from_ms, until_ms, outside = _time_of(query, now_ms, limits)
@@ -130,7 +130,7 @@ FROM group_hours GROUP BY number ORDER BY hours DESC LIMIT {MOST_DAYS}
 """
 
 
-def _time_of(query: Query, now_ms: int, limits: Limits) -> tuple[int, int, int]:
+def _time_of(query: Query, now_ms: int, limits: ReportLimits) -> tuple[int, int, int]:
     """Return the start and end of the report's time, and how many hours of groups lie outside."""
     days = query.rows(_DAYS)
     if not days:
@@ -272,7 +272,7 @@ MOST_REASONS = 1_000
 """Most reasons that are counted."""
 
 
-def readiness_of(query: Query, sums: FleetSums, limits: Limits) -> Readiness:
+def readiness_of(query: Query, sums: FleetSums, limits: ReportLimits) -> Readiness:
     """Return how many groups have moved, could, and could not, and why not."""
     alive = [row for row in sums.rows if row["state"] not in ("Dead", "Simple")]
     classic = [row for row in alive if row["kind"] == "classic"]
@@ -322,7 +322,7 @@ ORDER BY finding, place
 
 
 def _rules(
-    query: Query, active: Iterable[GroupKey], limits: Limits
+    query: Query, active: Iterable[GroupKey], limits: ReportLimits
 ) -> tuple[tuple[RuleFindings, ...], tuple[FindingLine, ...]]:
     """Return the findings of each rule, and further findings of the worst groups."""
     query.put_keys("marked", active)
@@ -386,7 +386,7 @@ _AWAY = ("emptied", "deleted", "expired")
 _BACK = ("joined", "rejoined")
 
 
-def timelines_of(query: Query, keys: Sequence[GroupKey], limits: Limits) -> tuple[Timeline, ...]:
+def timelines_of(query: Query, keys: Sequence[GroupKey], limits: ReportLimits) -> tuple[Timeline, ...]:
     """Return the timelines of the first of `keys` that owned anything in their worst hour."""
     query.put_keys("drawn", keys)
     query.put("worst", _WORST)
@@ -463,7 +463,7 @@ SELECT {_KEY}, away_from_ms, away_until_ms FROM times WHERE away AND away_until_
 
 
 def _timeline(
-    key: GroupKey, rows: list[dict[str, Any]], empty: tuple[tuple[int, int], ...], limits: Limits
+    key: GroupKey, rows: list[dict[str, Any]], empty: tuple[tuple[int, int], ...], limits: ReportLimits
 ) -> Timeline:
     first = rows[0]
     from_ms, until_ms = first["hour_from_ms"], first["hour_until_ms"]

@@ -91,7 +91,7 @@ def _append_all(
 ) -> Steps[ProduceResponse | NoReply | None]:
     """Append to every partition but those that are not in their transaction."""
     response = ProduceResponse(responses=[])
-    waiting = _Waiting(context, request, response, message.timeout_ms)
+    waiting = _WaitingAppends(context, request, response, message.timeout_ms)
     for topic in message.topic_data:
         yield 1
         results = []
@@ -193,7 +193,7 @@ def _without_reply(request: Request, response: ProduceResponse) -> NoReply:
     return NO_REPLY
 
 
-class _Waiting:
+class _WaitingAppends:
     """The partitions of one request whose records are not as durable yet as their topics promise.
 
     As in Kafka, where replicas do not answer, a disk that does not answer costs a partition REQUEST_TIMED_OUT.

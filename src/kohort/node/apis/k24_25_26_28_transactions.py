@@ -64,13 +64,13 @@ def add_partitions_to_txn(
     if version < _BATCHED_FROM:
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[])
         results = response.results_by_topic_v3_and_below
-        waiting = _Waiting(request, response)
+        waiting = _WaitingTransactions(request, response)
         producer = message.v3_and_below_producer_id, message.v3_and_below_producer_epoch
         topics = message.v3_and_below_topics
         yield from _add(context, request, message.v3_and_below_transactional_id, producer, topics, results, waiting)
         return (yield from waiting.response())
     response = AddPartitionsToTxnResponse(results_by_transaction=[])
-    waiting = _Waiting(request, response)
+    waiting = _WaitingTransactions(request, response)
     for asked in message.transactions:
         yield 1
         result = AddPartitionsToTxnResponse.ResultByTransaction(
@@ -100,7 +100,7 @@ def refuse_add_partitions_to_txn(
     return response
 
 
-class _Waiting:
+class _WaitingTransactions:
     """The transactions of one request whose record is not durable yet; its response is written when none is left."""
 
     def __init__(self, request: Request, response: AddPartitionsToTxnResponse) -> None:
@@ -140,7 +140,7 @@ def _add(
     producer: tuple[int, int],
     topics: _Topics,
     results: _Results,
-    waiting: _Waiting,
+    waiting: _WaitingTransactions,
 ) -> Steps[None]:
     """Add partitions to one transaction; where one does not exist, none is added, as in Kafka."""
     version = request.api_version

@@ -392,7 +392,7 @@ class TopicSettings:
     unclean_leader_election_enable: Setting[bool] = _default_from(BrokerSettings.unclean_leader_election_enable)
 
 
-class GroupSettings:
+class GroupResourceSettings:
     """The settings of a group. A value outside the broker's bounds is stored, and works as the bound."""
 
     consumer_assignment_interval_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_assignment_interval_ms)
@@ -403,7 +403,7 @@ class GroupSettings:
 LISTENER = attributes("a listener", ListenerSettings)
 BROKER = attributes("the broker", BrokerSettings)
 TOPIC = attributes("a topic", TopicSettings)
-GROUP = attributes("a group", GroupSettings)
+GROUP = attributes("a group", GroupResourceSettings)
 
 COMPATIBLE = {name: setting.compatible for name, setting in BROKER.items() if setting.compatible is not None}
 """The defaults where `kohort.compatible` names Apache Kafka 4.3, of the settings that have another one there."""

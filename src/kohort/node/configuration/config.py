@@ -25,7 +25,7 @@ from kohort.node.configuration.broker_settings import (
     TOPIC,
     UNIT_MS,
     BrokerSettings,
-    GroupSettings,
+    GroupResourceSettings,
     ListenerSettings,
     TopicSettings,
 )
@@ -242,7 +242,7 @@ class TopicConfig(ResourceConfig, TopicSettings):
     own_source = Source.TOPIC
 
 
-class GroupResourceConfig(ResourceConfig, GroupSettings):
+class GroupResourceConfig(ResourceConfig, GroupResourceSettings):
     """The settings of one group in force; each works within the broker's bounds."""
 
     table = GROUP

@@ -233,7 +233,7 @@ MOST_CHARACTERS = 8 << 20
 heartbeats. Ids of one request have up to 32 KiB."""
 
 
-class _Sender(NamedTuple):
+class _LastSender(NamedTuple):
     """Who sent a heartbeat, and from where."""
 
     principal: Principal
@@ -249,7 +249,7 @@ class ExpressionRights:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._senders: dict[str, _Sender] = {}
+        self._senders: dict[str, _LastSender] = {}
         self._characters = 0
 
     def note(self, group_id: str, sender: Sender, *, has_expression: bool) -> bool:
@@ -262,7 +262,7 @@ class ExpressionRights:
             if self._characters > MOST_CHARACTERS:
                 self._senders.clear()
                 self._characters = len(group_id)
-        known = self._senders[group_id] = _Sender(sender.principal, sender.peer_host)
+        known = self._senders[group_id] = _LastSender(sender.principal, sender.peer_host)
         return known != before
 
     def describable(self, group_id: str, names: Iterable[str]) -> frozenset[str] | None:

@@ -18,7 +18,7 @@ from kohort.sim.kernel.world_observer import SeenMember
 
 
 @dataclass(slots=True)
-class Listener:
+class ListenerView:
     """One member's listener: what its callbacks have left it with, and which one runs."""
 
     granted: Partitions = frozenset()
@@ -34,10 +34,10 @@ class CallbackChecker(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._listeners: defaultdict[str, Listener] = defaultdict(Listener)
+        self._listeners: defaultdict[str, ListenerView] = defaultdict(ListenerView)
 
     def member_started(self, member: SeenMember) -> None:
-        self._listeners[member.name] = Listener()
+        self._listeners[member.name] = ListenerView()
 
     def member_ended(self, member: SeenMember, how: str) -> None:
         """A member that ends in good order has revoked what it had."""

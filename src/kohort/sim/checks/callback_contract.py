@@ -63,7 +63,7 @@ class ContractAct(NamedTuple):
         return f"{self.act}({names})"
 
 
-class Phase(StrEnum):
+class _Phase(StrEnum):
     """Where a round is."""
 
     IDLE = "idle"
@@ -83,7 +83,7 @@ class Contract:
 
     def __init__(self, protocol: RebalanceProtocol | Literal["consumer"], *, sees_facts: bool = True) -> None:
         self.protocol = protocol
-        self.phase = Phase.IDLE
+        self.phase = _Phase.IDLE
         self.owned: Partitions = frozenset()
         self.running: ContractAct | None = None
         self.is_second_round_due = False
@@ -93,7 +93,7 @@ class Contract:
         self._moved: Partitions = frozenset()
         self._unwanted: Partitions = frozenset()
         self._gone: Partitions = frozenset()
-        self._before = Phase.IDLE
+        self._before = _Phase.IDLE
         self._is_member = False
         self._is_out = False
         self._is_closing = False
@@ -114,7 +114,7 @@ class Contract:
             case Act.USER_DATA:
                 self._join(partitions)
             case Act.ASSIGN:
-                self._demand(self.phase is Phase.JOINED, "assign is called between JoinGroup and SyncGroup")
+                self._demand(self.phase is _Phase.JOINED, "assign is called between JoinGroup and SyncGroup")
             case Act.ON_ASSIGNMENT:
                 self._accept(partitions)
             case _:
@@ -139,24 +139,24 @@ class Contract:
         if self._is_closing:
             return
         if self.protocol is RebalanceProtocol.EAGER:
-            is_again = self.phase is Phase.JOINED and not self._sees_facts
-            self._demand(self.phase is Phase.IDLE or is_again, "EAGER revokes once, before JoinGroup")
+            is_again = self.phase is _Phase.JOINED and not self._sees_facts
+            self._demand(self.phase is _Phase.IDLE or is_again, "EAGER revokes once, before JoinGroup")
             self._demand(partitions == self.owned, "EAGER revokes all that is owned")
-            self.phase = Phase.PREPARED
+            self.phase = _Phase.PREPARED
         else:
             self._demand(bool(partitions), "COOPERATIVE does not call revoked with nothing")
             # Again, where the subscription has changed since.
-            is_again = self.phase in (Phase.PREPARED, Phase.JOINED) and self._sees_facts
-            if self.phase is Phase.IDLE or is_again:
+            is_again = self.phase in (_Phase.PREPARED, _Phase.JOINED) and self._sees_facts
+            if self.phase is _Phase.IDLE or is_again:
                 is_allowed = not self._sees_facts or partitions == self._unwanted
                 self._demand(is_allowed, "before JoinGroup COOPERATIVE revokes just what is no longer subscribed to")
-                self.phase = Phase.PREPARED
+                self.phase = _Phase.PREPARED
             else:
-                is_allowed = self.phase in (Phase.SYNCED, Phase.JOINED)
+                is_allowed = self.phase in (_Phase.SYNCED, _Phase.JOINED)
                 self._demand(is_allowed, "COOPERATIVE revokes before JoinGroup or after SyncGroup")
                 is_exact = not self._sees_facts or partitions == self.owned - self._assigned
                 self._demand(is_exact, "after SyncGroup COOPERATIVE revokes just what the assignment leaves out")
-                self.phase = Phase.MOVING
+                self.phase = _Phase.MOVING
                 self._moved = partitions
                 self.is_second_round_due = True
 
@@ -167,15 +167,15 @@ class Contract:
             self._demand(not self._sees_facts and partitions == self.owned, "EAGER loses all, when it was fenced")
         elif self._sees_facts and not is_over:
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
-            is_outside = self.phase in (Phase.IDLE, Phase.PREPARED, Phase.JOINED)
+            is_outside = self.phase in (_Phase.IDLE, _Phase.PREPARED, _Phase.JOINED)
             self._demand(is_outside, "nothing is lost between an assignment and its assigned")
         if partitions == self.owned:
-            self.phase = Phase.IDLE
+            self.phase = _Phase.IDLE
             self.is_second_round_due = False
 
     def _assign(self, partitions: Partitions) -> None:
         self._demand(not self._is_closing, "nothing is assigned to a member that is closing")
-        self._demand(self.phase is Phase.ACCEPTED, "assigned follows on_assignment")
+        self._demand(self.phase is _Phase.ACCEPTED, "assigned follows on_assignment")
         self._demand(not partitions & self.owned, "assigned names what was not owned before")
         self._demand(not partitions & self._moved, "what was just revoked comes back in the next round at the earliest")
         self._demand(partitions == self._assigned - self.owned, "assigned names all that is new in the assignment")
@@ -187,18 +187,18 @@ class Contract:
         self.running = None
         if act is Act.ASSIGNED:
             self.owned |= partitions
-            if self.phase is Phase.ACCEPTED:
-                self.phase = Phase.IDLE
+            if self.phase is _Phase.ACCEPTED:
+                self.phase = _Phase.IDLE
                 self._is_member = True
         elif is_abandoned:
-            if self.phase in (Phase.PREPARED, Phase.MOVING):
+            if self.phase in (_Phase.PREPARED, _Phase.MOVING):
                 self.phase = self._before
         else:
             self.owned -= partitions
         if not self.owned and not is_abandoned:
             self._is_out = False
         self._unwanted &= self.owned
-        self._moved = self._moved if self.phase is Phase.MOVING else frozenset()
+        self._moved = self._moved if self.phase is _Phase.MOVING else frozenset()
 
     # Requests and the assignor
 
@@ -208,30 +208,30 @@ class Contract:
         self._demand(claimed == self.owned, "a subscription claims exactly what is owned")
         if self.protocol is RebalanceProtocol.EAGER:
             self._demand(not self.owned, "EAGER joins with empty hands")
-            is_revoked = self.phase in (Phase.PREPARED, Phase.JOINED) or not self._is_member or not self._sees_facts
+            is_revoked = self.phase in (_Phase.PREPARED, _Phase.JOINED) or not self._is_member or not self._sees_facts
             self._demand(is_revoked, "EAGER calls revoked before every round, even with nothing")
-        allowed = {Phase.IDLE, Phase.PREPARED, Phase.JOINED}
+        allowed = {_Phase.IDLE, _Phase.PREPARED, _Phase.JOINED}
         self._demand(
-            self.phase in allowed or (self.phase is Phase.MOVING and not self._sees_facts),
+            self.phase in allowed or (self.phase is _Phase.MOVING and not self._sees_facts),
             "a round that has its assignment ends with assigned before the next one begins",
         )
         # Java's consumer prepares a round once: when JoinGroup is repeated, its assignment takes such partitions away.
-        is_repeated = self.phase is Phase.JOINED
+        is_repeated = self.phase is _Phase.JOINED
         self._demand(is_repeated or not self._unwanted, "what is no longer subscribed to is revoked before JoinGroup")
         self._demand(not (self._is_out and self.owned), "what was lost is reported before JoinGroup")
-        self.phase = Phase.JOINED
+        self.phase = _Phase.JOINED
         self.is_second_round_due = False
         self._moved = frozenset()
 
     def _accept(self, assigned: Partitions) -> None:
         self._demand(self.running is None, "on_assignment waits until the revocation has finished")
-        waiting = {Phase.SYNCED, Phase.MOVING} if self._sees_facts else {Phase.JOINED, Phase.MOVING}
+        waiting = {_Phase.SYNCED, _Phase.MOVING} if self._sees_facts else {_Phase.JOINED, _Phase.MOVING}
         self._demand(self.phase in waiting, "on_assignment follows SyncGroup, and all that is revoked")
         self._demand(self.owned <= assigned, "what the assignment leaves out is revoked before on_assignment")
         is_same = not self._sees_facts or assigned == self._assigned
         self._demand(is_same, "on_assignment is called with the assignment that SyncGroup brought")
         self._assigned = assigned
-        self.phase = Phase.ACCEPTED
+        self.phase = _Phase.ACCEPTED
 
     # Facts
 
@@ -242,18 +242,18 @@ class Contract:
             case Act.GONE:
                 self._gone = partitions
             case Act.SYNCED:
-                self._demand(self.phase is Phase.JOINED, "an assignment answers a JoinGroup and its SyncGroup")
+                self._demand(self.phase is _Phase.JOINED, "an assignment answers a JoinGroup and its SyncGroup")
                 self._assigned = partitions
-                self.phase = Phase.SYNCED
+                self.phase = _Phase.SYNCED
                 self._is_member = True
             case Act.DROPPED:
-                self.phase = Phase.IDLE
+                self.phase = _Phase.IDLE
                 self._is_member = True
             case Act.OUT:
                 self._is_out = bool(self.owned) or self.running is not None
                 self._is_member = False
                 self.is_second_round_due = False
-                self.phase = Phase.IDLE
+                self.phase = _Phase.IDLE
             case Act.CLOSING:
                 self._is_closing = True
             case _:
@@ -277,24 +277,24 @@ class ConsumerContract(Contract):
         self._demand_revocable(partitions)
         self._demand(self._is_closing or not self._moved, "a reconciliation revokes once")
         self._moved = partitions
-        self.phase = Phase.PREPARED
+        self.phase = _Phase.PREPARED
 
     def _lose(self, partitions: Partitions) -> None:
         self._demand_losable(partitions)
         if not (self._is_out or self._is_closing):
             self._demand(partitions <= self._gone, "a member of the group loses only what no longer exists")
-            self._demand(self.phase is Phase.IDLE, "what was deleted is lost before anything is revoked")
-            self.phase = Phase.PREPARED
+            self._demand(self.phase is _Phase.IDLE, "what was deleted is lost before anything is revoked")
+            self.phase = _Phase.PREPARED
 
     def _assign(self, partitions: Partitions) -> None:
         self._demand(not self._is_closing, "nothing is assigned to a member that is closing")
         self._demand(not self._is_out, "nothing is assigned to a fenced member that has not joined again")
         self._demand(not partitions & self.owned, "assigned names what was not owned before")
-        self.phase = Phase.ACCEPTED
+        self.phase = _Phase.ACCEPTED
 
     def _finish(self, *, is_abandoned: bool) -> None:
         super()._finish(is_abandoned=is_abandoned)
-        if self.phase is Phase.IDLE or is_abandoned:
+        if self.phase is _Phase.IDLE or is_abandoned:
             self._moved = frozenset()
 
     def _join(self, claimed: Partitions) -> None:
@@ -302,7 +302,7 @@ class ConsumerContract(Contract):
         self._demand(not self.owned and not claimed, "who joins owns nothing, and claims nothing")
         self._demand(not self._is_closing, "a member that is closing joins no more")
         self._is_out = False
-        self.phase = Phase.IDLE
+        self.phase = _Phase.IDLE
 
     def _learn(self, act: Act, partitions: Partitions) -> None:
         if act is not Act.CLAIMED:
@@ -311,7 +311,7 @@ class ConsumerContract(Contract):
                 self._moved = frozenset()
             return
         self._demand(self.owned <= partitions, "what is owned is claimed")
-        if self.phase is Phase.IDLE and self.running is None:
+        if self.phase is _Phase.IDLE and self.running is None:
             self._demand(self.owned == partitions, "what is claimed is owned, once a reconciliation has ended")
 
 

@@ -23,7 +23,7 @@ _BY_COMMIT = "offset commit failed"
 
 
 @dataclass(slots=True)
-class Exchange:
+class SeenExchange:
     """The requests and responses of one process."""
 
     state: str = ""
@@ -46,11 +46,11 @@ class ResponseChecker(Checker):
 
     def __init__(self) -> None:
         super().__init__()
-        self._exchanges: defaultdict[str, Exchange] = defaultdict(Exchange)
+        self._exchanges: defaultdict[str, SeenExchange] = defaultdict(SeenExchange)
         """By member's name."""
 
     def member_started(self, member: SeenMember) -> None:
-        self._exchanges[member.name] = Exchange()
+        self._exchanges[member.name] = SeenExchange()
 
     def member_ended(self, member: SeenMember, how: str) -> None:
         self._exchanges.pop(member.name, None)
@@ -114,7 +114,7 @@ class ResponseChecker(Checker):
         if callback is Callback.LOST:
             self._judge(member, self._exchanges[member.name], "")
 
-    def _judge(self, member: SeenMember, exchange: Exchange, reason: str) -> None:
+    def _judge(self, member: SeenMember, exchange: SeenExchange, reason: str) -> None:
         text = f"{member.name} abandons generation {exchange.shown} because a commit of an older one was refused"
         self.compare(not exchange.is_misled or member.identity.generation >= 0, ROUNDS_HAVE_CAUSES, text)
         text = f"{member.name} joins because of a commit that was refused in a round"

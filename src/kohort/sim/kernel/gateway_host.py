@@ -32,7 +32,7 @@ IDLE_US = 5_000_000
 _LENGTH = Struct(">i")
 
 
-class _Link:
+class _SimulatedLink:
     """One end of a connection to another gateway, and the instance at the other end once it is known."""
 
     def __init__(self, end: End, instance_id: str, now_us: int) -> None:
@@ -45,7 +45,7 @@ class _Link:
         self.end.send(_LENGTH.pack(len(message)) + message)
 
 
-class InstanceLinks:
+class SimulatedLinks:
     """The links of one process to other gateways. `changed` is called after each message.
 
     Of two gateways the one whose name comes first connects to the other, and again after each failure. A link on which
@@ -57,7 +57,7 @@ class InstanceLinks:
         self._network = network
         self._gateway = gateway
         self._changed = changed
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, _SimulatedLink] = {}
 
     def start(self, names: tuple[str, ...]) -> None:
         """Listen, and connect to the gateways of these names that come after this one."""
@@ -75,26 +75,26 @@ class InstanceLinks:
         self._host.after_us(RETRY_US, self._connect, name)
 
     def _connected(self, end: End, name: str) -> None:
-        link = _Link(end, name, self._host.elapsed_us())
+        link = _SimulatedLink(end, name, self._host.elapsed_us())
         self._attach(link)
         link.send(self._host.name.encode())
         self._up(link)
 
     def _accept(self, end: End) -> None:
         if end.is_open:
-            self._attach(_Link(end, "", self._host.elapsed_us()))
+            self._attach(_SimulatedLink(end, "", self._host.elapsed_us()))
 
-    def _attach(self, link: _Link) -> None:
+    def _attach(self, link: _SimulatedLink) -> None:
         link.end.on_bytes = lambda chunk: self._take(link, chunk)
         link.end.on_closed = lambda _: self._down(link)
         self._host.after_us(IDLE_US, self._check, link)
 
-    def _up(self, link: _Link) -> None:
+    def _up(self, link: _SimulatedLink) -> None:
         self._links[link.instance_id] = link
         self._gateway.instances.connected(link.instance_id, link.send, self._host.now_ms())
         self._changed()
 
-    def _take(self, link: _Link, chunk: bytes) -> None:
+    def _take(self, link: _SimulatedLink, chunk: bytes) -> None:
         link.received_us = self._host.elapsed_us()
         try:
             for frame in link.splitter.feed(chunk):
@@ -107,7 +107,7 @@ class InstanceLinks:
             raise AssertionError(f"{self._host.name} cannot read what {link.instance_id} sent: {error}") from error
         self._changed()
 
-    def _check(self, link: _Link) -> None:
+    def _check(self, link: _SimulatedLink) -> None:
         if not link.end.is_open:
             return
         if self._host.elapsed_us() - link.received_us >= IDLE_US:
@@ -116,7 +116,7 @@ class InstanceLinks:
         else:
             self._host.after_us(IDLE_US // 5, self._check, link)
 
-    def _down(self, link: _Link) -> None:
+    def _down(self, link: _SimulatedLink) -> None:
         name = link.instance_id
         if self._links.get(name) is link:
             del self._links[name]
@@ -179,7 +179,7 @@ class GatewayHost:
         for address, broker in self._routes.items():
             self._network.listen(address, self.host, self._acceptor(broker))
         if instance_id:
-            InstanceLinks(self.host, self._network, self.gateway, self._watch).start(self._names)
+            SimulatedLinks(self.host, self._network, self.gateway, self._watch).start(self._names)
         self._observer.gateway_started(self)
 
     def end(self) -> None:

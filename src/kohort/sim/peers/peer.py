@@ -24,7 +24,7 @@ from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
-from kohort.sim.peers.peer_application import Application
+from kohort.sim.peers.peer_application import PeerApplication
 from kohort.sim.peers.peer_commits import PeerCommits
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_fetcher import PeerFetcher
@@ -70,7 +70,7 @@ class Peer:
         driver = partial(driver_of, kind, config, self._connections, self._metadata)
         self.member = PeerMember(name, kind.label, config, self._connections, self._metadata, observer, driver)
         self._fetcher = PeerFetcher(self.member)
-        self._application = Application(self.member, self._fetcher, PeerCommits(self.member))
+        self._application = PeerApplication(self.member, self._fetcher, PeerCommits(self.member))
 
     # -- what others see
 

@@ -28,7 +28,7 @@ class Doing(StrEnum):
     COMMITTING = "committing"
 
 
-class Application(MemberUser):
+class PeerApplication(MemberUser):
     """The user of one peer; `begin` once the peer has begun to join."""
 
     def __init__(self, member: PeerMember, fetcher: PeerFetcher, commits: PeerCommits) -> None:

@@ -60,7 +60,7 @@ def reader(api: Api, version: int) -> Read:
     return read
 
 
-class Connection:
+class PeerConnection:
     """A connection to the address that `where` returns; None where that is not known now, and `retry` comes later.
 
     `opening` is a request to send first on each connection, whose response is ignored. `lost` is called at each end.
@@ -262,12 +262,12 @@ class PeerConnections:
         self._coordinator_type = coordinator_type
         self._is_looking = False
         self._waits = Backoff(random.random)
-        to_coordinator = partial(Connection, host, network, self._find_coordinator, self.forget_coordinator)
+        to_coordinator = partial(PeerConnection, host, network, self._find_coordinator, self.forget_coordinator)
         self.group = to_coordinator()
         self.joins = to_coordinator() if layout == "joins apart" else self.group
         self.offsets = to_coordinator() if layout == "apart" else self.group
-        self.records = Connection(host, network, self._leader, self._turn_away)
-        self.any = Connection(host, network, self._any_broker, self._turn_away)
+        self.records = PeerConnection(host, network, self._leader, self._turn_away)
+        self.any = PeerConnection(host, network, self._any_broker, self._turn_away)
         self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
         if software is not None:
             self.group.opening = self.joins.opening = self.opening(software)
@@ -283,7 +283,7 @@ class PeerConnections:
 
     def send(
         self,
-        connection: Connection,
+        connection: PeerConnection,
         request: Message,
         answered: Answered,
         *,

@@ -106,7 +106,7 @@ def outside_of_loops() -> Iterator[None]:
             tasks._enter_task(task.get_loop(), task)
 
 
-class _Timer(events.TimerHandle):
+class _LoopTimer(events.TimerHandle):
     """A timer with its place in the scheduler."""
 
     __slots__ = ("due",)
@@ -150,7 +150,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     ) -> events.TimerHandle:
         """Call when `time()` has reached `when`."""
         self._check_closed()
-        timer = _Timer(when, callback, args, self, context)
+        timer = _LoopTimer(when, callback, args, self, context)
         timer.due = None
         if when < inf and not self._is_dead:
             elapsed_us = max(0, int(when * 1_000_000))
@@ -166,7 +166,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Call so many seconds later."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
-    def _fire(self, timer: _Timer) -> None:
+    def _fire(self, timer: _LoopTimer) -> None:
         timer.due, timer._scheduled = None, False
         self._ready.append(timer)
         self._run_ready()

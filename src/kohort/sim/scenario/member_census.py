@@ -53,7 +53,7 @@ class MemberCensus(Observer):
         self.owned[member.name] = partitions
 
 
-class Wait(NamedTuple):
+class CensusWait(NamedTuple):
     """The result of a wait: since when nothing was missing, or what still is."""
 
     since_us: int
@@ -68,7 +68,7 @@ def wait_for_convergence(
     *,
     look_us: int = SECOND_US,
     quiet_us: int = 3 * SECOND_US,
-) -> Wait:
+) -> CensusWait:
     """Let time pass until nothing is missing for `quiet_us`, looking every `look_us`; end after `patience_us`."""
     until_us = scheduler.now_us + patience_us
     since_us: int | None = None
@@ -81,5 +81,5 @@ def wait_for_convergence(
         elif since_us is None:
             since_us = scheduler.now_us
         elif scheduler.now_us >= since_us + quiet_us:
-            return Wait(since_us, None)
-    return Wait(-1, lack or "it does not stay stable")
+            return CensusWait(since_us, None)
+    return CensusWait(-1, lack or "it does not stay stable")

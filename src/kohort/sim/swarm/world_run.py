@@ -50,7 +50,7 @@ def run(plan: WorldPlan, *observers: Observer, checkers: Sequence[Checker] | Non
     """Let a world happen."""
     checkers = tuple(all_checkers(plan.seed)) if checkers is None else checkers
     world = _World(plan, checkers, observers)
-    with logs_to(_Listener(world), logging.WARNING):
+    with logs_to(_DefectListener(world), logging.WARNING):
         broken = world.live()
     return WorldOutcome(
         seed=plan.seed,
@@ -175,7 +175,7 @@ class Defect(AssertionError):
     """Production code has logged an exception as its own fault."""
 
 
-class _Listener(logging.Handler):
+class _DefectListener(logging.Handler):
     """Takes what production code logs: its own defects break the world."""
 
     def __init__(self, world: _World) -> None:

@@ -69,7 +69,7 @@ def run_plan(test: Test, plan: WorldPlan, options: WorldOptions, trace: Recorded
     observers: Sequence[Observer] = () if trace is None else (trace,)
     world = World(plan, options, observers)
     level = logging.ERROR if trace is None else logging.WARNING
-    with logs_to(_Listener(world, trace), level), guarded(world.seed):
+    with logs_to(_LogListener(world, trace), level), guarded(world.seed):
         try:
             _call(test, world)
             world.conclude()
@@ -134,7 +134,7 @@ def _call(test: Test, world: World) -> None:
             loop.close()
 
 
-class _Listener(logging.Handler):
+class _LogListener(logging.Handler):
     """Takes what the client and the broker log: their own defects break the world, the rest is part of the trace."""
 
     def __init__(self, world: World, trace: RecordedTrace | None) -> None:

@@ -9,7 +9,7 @@ from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import End, Network
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.peers.peer_connection import CONNECT_US, Connection
+from kohort.sim.peers.peer_connection import CONNECT_US, PeerConnection
 
 ADDRESS = ("n1", 9092)
 SECOND_US = 1_000_000
@@ -33,7 +33,7 @@ class Wire:
         self.ends: list[End] = []
         self.losses = 0
         self.is_silent = False
-        self.connection = Connection(self.client, self.network, lambda: ADDRESS, self.lose)
+        self.connection = PeerConnection(self.client, self.network, lambda: ADDRESS, self.lose)
 
     def lose(self) -> None:
         self.losses += 1
