@@ -34,7 +34,30 @@ _NUMBERS = ("generation", "epoch", "member_epoch", "offset", "partition", "phase
 _WORDS = ("member_id", "instance_id", "leader", "topic", "protocol_name")
 
 
-class Trace(TimedObserver):
+class _Lines(TimedObserver):
+    """Writes the lines that every trace has."""
+
+    def put(self, who: str, what: str, rest: str = "") -> None:
+        """Write one line."""
+        raise NotImplementedError
+
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        self.put("world", "fault", f"{name} {subject} {detail}")
+
+    def healed(self) -> None:
+        self.put("world", "healed")
+
+    def node_started(self, node: SeenNode) -> None:
+        self.put(node.name, "started")
+
+    def node_stopped(self, node: SeenNode, how: str) -> None:
+        self.put(node.name, "stopped", how)
+
+    def member_ended(self, member: SeenMember, how: str) -> None:
+        self.put(member.name, "ended", how)
+
+
+class Trace(_Lines):
     """Writes what it sees, a line at a time."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
@@ -53,22 +76,10 @@ class Trace(TimedObserver):
 
     # -- the world
 
-    def fault(self, name: str, subject: str, detail: str) -> None:
-        self.put("world", "fault", f"{name} {subject} {detail}")
-
-    def healed(self) -> None:
-        self.put("world", "healed")
-
     def ended(self) -> None:
         self.put("world", "ended")
 
     # -- nodes
-
-    def node_started(self, node: SeenNode) -> None:
-        self.put(node.name, "started")
-
-    def node_stopped(self, node: SeenNode, how: str) -> None:
-        self.put(node.name, "stopped", how)
 
     def shard_loaded(self, node: SeenNode, hosted: OffsetsPartition) -> None:
         groups = ",".join(sorted(hosted.shard.groups))
@@ -82,9 +93,6 @@ class Trace(TimedObserver):
     def member_started(self, member: SeenMember) -> None:
         slot = "" if member.instance_id is None else f" instance={member.instance_id}"
         self.put(member.name, "started", f"{member.group_id} {member.kind}{slot}")
-
-    def member_ended(self, member: SeenMember, how: str) -> None:
-        self.put(member.name, "ended", how)
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         identity = member.identity
@@ -233,7 +241,7 @@ class Line(NamedTuple):
     next_offset: int = 1 << 62
 
 
-class RecordedTrace(TimedObserver):
+class RecordedTrace(_Lines):
     """Collects the lines of a trace."""
 
     def __init__(self) -> None:
@@ -272,23 +280,8 @@ class RecordedTrace(TimedObserver):
 
     # -- what is seen
 
-    def fault(self, name: str, subject: str, detail: str) -> None:
-        self.put("world", "fault", f"{name} {subject} {detail}")
-
-    def healed(self) -> None:
-        self.put("world", "healed")
-
-    def node_started(self, node: SeenNode) -> None:
-        self.put(node.name, "started")
-
-    def node_stopped(self, node: SeenNode, how: str) -> None:
-        self.put(node.name, "stopped", how)
-
     def member_started(self, member: SeenMember) -> None:
         self.put(member.name, "started", f"{member.group_id} {member.kind}")
-
-    def member_ended(self, member: SeenMember, how: str) -> None:
-        self.put(member.name, "ended", how)
 
     def callback_began(self, member: SeenMember, callback: Callback, partitions: Partitions, cause: str) -> None:
         text = f"on_partitions_{callback.value}({show_partitions(partitions)}) begins: {cause}"
