@@ -189,7 +189,7 @@ def _scan(
         following = position + header.size
         if following > size or header.base_offset < end_offset or header.last_offset_delta < 0:
             break
-        if not segment.may_hold(header):
+        if not segment.is_in_range(header):
             break
         if is_valid_batch(view[position:following]):
             for other, at in doubtful:

@@ -413,7 +413,7 @@ class Group:
         self.ownership.unowned.clear()  # the rest has no owner in the new assignment
         changed = {partition: owners[partition][0] for partition in running.before if partition in owners}
         moved = sum(running.before[each] not in ("", owner) for each, owner in changed.items())
-        kept = len(owners) - sum(running.before[each] != owner for each, owner in changed.items())
+        stayed = len(owners) - sum(running.before[each] != owner for each, owner in changed.items())
         took_ms = max(0, self.clock_ms - running.since_ms)
         hour = self.hours.at(self.clock_ms)
         hour.rebalances += 1
@@ -421,10 +421,10 @@ class Group:
         hour.rebalance_ms_total += took_ms
         hour.rebalance_ms_max = max(hour.rebalance_ms_max, took_ms)
         hour.partitions_moved += moved
-        hour.partitions_kept += kept
+        hour.partitions_kept += stayed
         if running.slowest is not None and took_ms > hour.slowest_ms:
             hour.slowest_member, hour.slowest_ms = running.slowest, took_ms
-        self.add_event("settled", epoch=self.epoch, ms=took_ms, moved=moved, kept=kept, failed=running.failed or None)
+        self.add_event("settled", epoch=self.epoch, ms=took_ms, moved=moved, kept=stayed, failed=running.failed or None)
 
     # -- departures
 

@@ -96,5 +96,5 @@ class Hours:
         """Remove and return hours in order: all, or all but the latest once there are many."""
         if not all_of_them and len(self._open) <= MOST_OPEN:
             return []
-        keep = set() if all_of_them else {max(self._open)}
-        return [self._open.pop(hour_ms) for hour_ms in sorted(self._open.keys() - keep)]
+        current = set() if all_of_them else {max(self._open)}
+        return [self._open.pop(hour_ms) for hour_ms in sorted(self._open.keys() - current)]

@@ -81,8 +81,8 @@ class WorldPlan(NamedTuple):
 
     def only(self, numbers: Iterable[int]) -> WorldPlan:
         """Return the plan with these steps alone."""
-        kept = frozenset(numbers)
-        return self._replace(steps=tuple(step for step in self.steps if step.number in kept))
+        chosen = frozenset(numbers)
+        return self._replace(steps=tuple(step for step in self.steps if step.number in chosen))
 
     def until(self, end_us: int) -> WorldPlan:
         """Return the plan with its faults ending at another time."""
