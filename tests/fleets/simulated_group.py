@@ -24,6 +24,7 @@ from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import KINDS, ClientKind, PeerConfig
 from kohort.sim.peers.peer import Peer
+from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.peer_producer import Feeder
 from kohort.what_if.virtual_broker import KAFKA_BEHAVIOR
 from kohort.wire.record_batches import Record
@@ -92,8 +93,10 @@ class SimulatedGroup:
         self._births = 0
         self._cuts = [(WALL_MS, False)]
         """The times of cuts, and whether the group had members then."""
-        feed = Host("feed", self.scheduler)
-        self._feeder = Feeder(feed, self._network, [ADDRESS], self._rng.stream("feed"), self._observer, self.topics)
+        self._feeder = Feeder(self._place(Host("feed", self.scheduler), "feed"), self.topics)
+
+    def _place(self, host: Host, stream: str) -> ClientPlace:
+        return ClientPlace(host, self._network, [ADDRESS], self._rng.stream(stream), self._observer)
 
     # -- one member
 
@@ -108,8 +111,7 @@ class SimulatedGroup:
 
     def _start(self, name: str, host: Host, kind: ClientKind, config: PeerConfig) -> None:
         self._births += 1
-        random = self._rng.stream(f"{name}/{self._births}")
-        peer = Peer(name, host, self._network, [ADDRESS], kind, random, self._observer, config)
+        peer = Peer(name, self._place(host, f"{name}/{self._births}"), kind, config)
         self.peers[name] = peer
         peer.start()
 

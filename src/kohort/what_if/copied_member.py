@@ -18,7 +18,7 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import PeerConfig
-from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_connection import ClientPlace, PeerConnections
 from kohort.sim.peers.peer_link import Driver, PeerLink, ResponseT, Take
 from kohort.sim.peers.peer_member import CLOSING, MemberUser, PeerMember
 from kohort.sim.peers.peer_metadata import PeerMetadata
@@ -56,15 +56,14 @@ class CopiedMember(MemberUser):
         self._is_begun = False
         name = f"member-{self.number}"
         self._host, random = Host(name, broker.scheduler), broker.rng.stream(name)
-        connections = PeerConnections(
-            profile.name, broker.group_id, self._host, broker.network, [ADDRESS], random, versions={}
-        )
+        place = ClientPlace(self._host, broker.network, [ADDRESS], random, Observer())
+        connections = PeerConnections(profile.name, broker.group_id, place, versions={})
         self._metadata = PeerMetadata(connections, NEVER_MS)
         self._metadata.changed = self._topics_changed
         self._link = _CopiedLink(broker, connections, self._metadata, restored)
         config = PeerConfig(broker.group_id, tuple(sorted(profile.topics)), instance_id=profile.instance_id)
         kind = str(profile.kind)
-        self._member = PeerMember(name, kind, config, connections, self._metadata, Observer(), self._driver)
+        self._member = PeerMember(name, kind, config, connections, self._metadata, place.observer, self._driver)
         self._member.user = self
 
     def _driver(self, _: Take) -> Driver:

@@ -17,6 +17,7 @@ from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Errors, Observer, Observers, Offsets, SeenMember
 from kohort.sim.peers.client_kinds import KINDS, ClientKind, PeerConfig
 from kohort.sim.peers.peer import Peer
+from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.peer_producer import Feeder
 
 SECOND_US = 1_000_000
@@ -108,9 +109,11 @@ class PeerWorld:
         assert self.node.node is not None
         self.node.node.topics.create("t", partitions, {}, host.now_ms())
         self.births = 0
-        feed = Host("feed", self.scheduler)
         self.topics = {"t": partitions}
-        self.feeder = Feeder(feed, self.network, [("n1", 9092)], self.rng.stream("feed"), self.observer, self.topics)
+        self.feeder = Feeder(self._place(Host("feed", self.scheduler), "feed"), self.topics)
+
+    def _place(self, host: Host, stream: str) -> ClientPlace:
+        return ClientPlace(host, self.network, [("n1", 9092)], self.rng.stream(stream), self.observer)
 
     def peer(self, name: str, kind: str | ClientKind, host: Host | None = None, **config: Any) -> Peer:
         """Start a peer."""
@@ -118,12 +121,8 @@ class PeerWorld:
         config = {"topics": ("t",)} | config
         made = Peer(
             name,
-            host or Host(name, self.scheduler),
-            self.network,
-            [("n1", 9092)],
+            self._place(host or Host(name, self.scheduler), f"{name}/{self.births}"),
             KINDS[kind] if isinstance(kind, str) else kind,
-            self.rng.stream(f"{name}/{self.births}"),
-            self.observer,
             PeerConfig("g", **config),
         )
         made.start()

@@ -5,17 +5,13 @@ It reads with `read_committed` (KIP-98), by the rules of the client that ships (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from random import Random
 from typing import Any
 
 from kohort.client.consumer.batch import visible_batches
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.host import Host
-from kohort.sim.kernel.network import Address, Network
-from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS, Observer
-from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS
+from kohort.sim.peers.peer_connection import ClientPlace, PeerConnections
 from kohort.sim.peers.peer_fetcher import FETCH_BY_NAME
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest
@@ -28,16 +24,11 @@ _WAIT_MS, _BACKOFF_US = 500, 200_000
 class CommittedReader:
     """Reads from the beginning, for as long as the world lasts. `positions` are the next offsets."""
 
-    def __init__(
-        self, host: Host, network: Network, bootstrap: Sequence[Address], random: Random, observer: Observer
-    ) -> None:
+    def __init__(self, place: ClientPlace) -> None:
         self.positions = {TopicPartition(OUTPUT, index): 0 for index in range(OUTPUT_PARTITIONS)}
-        self._host = host
-        self._observer = observer
+        self._host, self._observer = place.host, place.observer
         versions = {Api.FETCH: FETCH_BY_NAME}
-        self._connections = PeerConnections(
-            host.name, "", host, network, bootstrap, random, versions=versions, request_timeout_ms=3_000
-        )
+        self._connections = PeerConnections(place.host.name, "", place, versions=versions, request_timeout_ms=3_000)
 
     def start(self) -> None:
         """Begin to read."""

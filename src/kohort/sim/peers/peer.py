@@ -1,7 +1,7 @@
 """One process of a member in a simulated world: our state machines behind real bytes, and a user who reads and commits.
 
-    peer = Peer("m1", host, network, [("n1", 9092)], KINDS["cooperative"], rng.stream("m1/1"), observer,
-                PeerConfig("g", ("orders",)))
+    place = ClientPlace(host, network, [("n1", 9092)], rng.stream("m1/1"), observer)
+    peer = Peer("m1", place, KINDS["cooperative"], PeerConfig("g", ("orders",)))
     peer.start()        # requests metadata, joins, polls; boots the host if it is down
     peer.subscribe(("orders", "bills")), peer.rejoin("why"), peer.close(), peer.kill(), host.freeze(until_us)
 
@@ -15,18 +15,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from random import Random
 
 from kohort.client.membership.member_messages import REGEX_VERSION
 from kohort.member import Identity, inputs
 from kohort.model.assignment import Partitions
-from kohort.sim.kernel.host import Host
-from kohort.sim.kernel.network import Address, Network
-from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
 from kohort.sim.peers.peer_application import PeerApplication
 from kohort.sim.peers.peer_commits import PeerCommits
-from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_connection import ClientPlace, PeerConnections
 from kohort.sim.peers.peer_fetcher import PeerFetcher
 from kohort.sim.peers.peer_link import driver_of
 from kohort.sim.peers.peer_member import CLOSING, PeerMember
@@ -37,30 +33,17 @@ from kohort.wire.apis import Api
 class Peer:
     """One process. `made_as` is the kind of client, `config` what its user configures."""
 
-    def __init__(
-        self,
-        name: str,
-        host: Host,
-        network: Network,
-        bootstrap: Sequence[Address],
-        kind: ClientKind,
-        random: Random,
-        observer: Observer,
-        config: PeerConfig,
-    ) -> None:
+    def __init__(self, name: str, place: ClientPlace, kind: ClientKind, config: PeerConfig) -> None:
         self.name = name
-        self.host = host
+        self.host = place.host
         self.made_as = kind
-        self._network = network
+        self._network = place.network
         self._subscription: tuple[tuple[str, ...], str | None] = (config.topics, config.pattern)
         self._is_begun = False
         self._connections = PeerConnections(
             name,
             config.group_id,
-            host,
-            network,
-            bootstrap,
-            random,
+            place,
             versions=kind.versions,
             request_timeout_ms=config.request_timeout_ms,
             software=kind.software,
@@ -68,7 +51,7 @@ class Peer:
         )
         self._metadata = PeerMetadata(self._connections, config.metadata_ms)
         driver = partial(driver_of, kind, config, self._connections, self._metadata)
-        self.member = PeerMember(name, kind.label, config, self._connections, self._metadata, observer, driver)
+        self.member = PeerMember(name, kind.label, config, self._connections, self._metadata, place.observer, driver)
         self._fetcher = PeerFetcher(self.member)
         self._application = PeerApplication(self.member, self._fetcher, PeerCommits(self.member))
 

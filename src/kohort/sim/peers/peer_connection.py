@@ -20,6 +20,7 @@ from kohort.model.errors import ErrorCode
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.scheduler import Due
+from kohort.sim.kernel.world_observer import Observer
 from kohort.sim.peers.client_kinds import Layout
 from kohort.wire.apis import VERSIONS, Api, response_class
 from kohort.wire.frames import FrameSplitter, decode_response, encode_request
@@ -38,6 +39,16 @@ MAX_FRAME_BYTES = 16 << 20
 
 _CORRELATION = Struct(">i")
 _OPENING_VERSION = 3
+
+
+class ClientPlace(NamedTuple):
+    """Where a simulated client runs: its host and network, the brokers it begins with, and its random numbers."""
+
+    host: Host
+    network: Network
+    bootstrap: Sequence[Address]
+    random: Random
+    observer: Observer
 
 
 class _Call(NamedTuple):
@@ -237,10 +248,7 @@ class PeerConnections:
         self,
         client_id: str,
         group_id: str,
-        host: Host,
-        network: Network,
-        bootstrap: Sequence[Address],
-        random: Random,
+        place: ClientPlace,
         *,
         versions: Mapping[Api, int],
         request_timeout_ms: int = 30_000,
@@ -250,24 +258,24 @@ class PeerConnections:
     ) -> None:
         self.client_id = client_id
         self.group_id = group_id
-        self.host = host
-        self.random = random
+        self.host, network, bootstrap, self.random, _ = place
         self.request_timeout_ms = request_timeout_ms
         self.brokers: tuple[Address, ...] = ()
         """The brokers that metadata has shown last."""
         self._bootstrap = tuple(bootstrap)
         self._versions = versions
-        self._turn = random.randrange(len(self._bootstrap))
+        self._turn = self.random.randrange(len(self._bootstrap))
         self._coordinator: Address | None = None
         self._coordinator_type = coordinator_type
         self._is_looking = False
-        self._waits = Backoff(random.random)
-        to_coordinator = partial(PeerConnection, host, network, self._find_coordinator, self.forget_coordinator)
+        self._waits = Backoff(self.random.random)
+        connect = partial(PeerConnection, self.host, network)
+        to_coordinator = partial(connect, self._find_coordinator, self.forget_coordinator)
         self.group = to_coordinator()
         self.joins = to_coordinator() if layout == "joins apart" else self.group
         self.offsets = to_coordinator() if layout == "apart" else self.group
-        self.records = PeerConnection(host, network, self._leader, self._turn_away)
-        self.any = PeerConnection(host, network, self._any_broker, self._turn_away)
+        self.records = connect(self._leader, self._turn_away)
+        self.any = connect(self._any_broker, self._turn_away)
         self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
         if software is not None:
             self.group.opening = self.joins.opening = self.opening(software)

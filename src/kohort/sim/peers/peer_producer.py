@@ -8,18 +8,14 @@ a record stand in the log twice. Observers see what is acknowledged.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, NamedTuple
 
 from kohort.member.deadlines import Backoff
 from kohort.model.errors import ErrorCode, error_for
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.host import Host
-from kohort.sim.kernel.network import Address, Network
-from kohort.sim.kernel.world_observer import Observer
-from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_connection import ClientPlace, PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.apis import Api
 from kohort.wire.messages import InitProducerIdRequest, ProduceRequest
@@ -62,26 +58,20 @@ class Feeder:
 
     def __init__(
         self,
-        host: Host,
-        network: Network,
-        bootstrap: Sequence[Address],
-        random: Random,
-        observer: Observer,
+        place: ClientPlace,
         topics: Mapping[str, int],
         *,
         value: Callable[[int], bytes] = lambda number: b"%d" % number,
     ) -> None:
         self.number = 0
         """How many records there have been."""
-        self._host = host
-        self._random = random
-        self._observer = observer
+        self._host, self._random, self._observer = place.host, place.random, place.observer
         self._topics = topics
         self._value = value
         versions = {Api.PRODUCE: PRODUCE_VERSION}
-        self._connections = PeerConnections(host.name, "", host, network, bootstrap, random, versions=versions)
+        self._connections = PeerConnections(place.host.name, "", place, versions=versions)
         self._metadata = PeerMetadata(self._connections, 60_000)
-        self._waits = Backoff(random.random)
+        self._waits = Backoff(place.random.random)
         self._identity: _Identity | None = None
         self._partitions: defaultdict[TopicPartition, _Outgoing] = defaultdict(_Outgoing)
         self._is_busy = False

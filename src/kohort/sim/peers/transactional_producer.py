@@ -7,9 +7,8 @@ of version 1 without an answer ends the process: if it came late, it would count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any, NamedTuple
 
 from kohort.client.cluster.committed_offsets import NEWEST_BY_NAME, OffsetAndMetadata, fetch_request, fetched
@@ -30,10 +29,8 @@ from kohort.member.deadlines import Backoff
 from kohort.member.member_state import MOVED
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
-from kohort.sim.kernel.host import Host
-from kohort.sim.kernel.network import Address, Network
-from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS, Observer
-from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS
+from kohort.sim.peers.peer_connection import ClientPlace, PeerConnections
 from kohort.wire.apis import Api
 from kohort.wire.messages import ProduceRequest
 from kohort.wire.record_batches import Record, encode_batch
@@ -102,33 +99,27 @@ class TransactionalProducer:
     def __init__(
         self,
         plan: ProducerPlan,
-        host: Host,
-        network: Network,
-        bootstrap: Sequence[Address],
-        random: Random,
-        observer: Observer,
+        place: ClientPlace,
         numbers: Iterator[int],
         ended: Callable[[TransactionalProducer], None],
         end_sent: Callable[[TransactionalProducer], None],
     ) -> None:
         self.plan = plan
-        self.host = host
+        self.host = place.host
         self.is_over = False
         self.is_last = False
         """Whether its next transaction is the last, and commits."""
         self.is_finished = False
         """Whether it has committed its last transaction."""
         self.failure: str = ""
-        self._network = network
-        self._random = random
-        self._observer = observer
+        self._network, self._random, self._observer = place.network, place.random, place.observer
         self._numbers = numbers
         self._ended = ended
         self._end_sent = end_sent
         self.machine = TransactionMachine(plan.name)
-        self._connections = self._connect(plan.name, network, bootstrap, _TRANSACTION_COORDINATOR)
-        self._group = self._connect(plan.group_id, network, bootstrap, 0)
-        self._waits = Backoff(random.random)
+        self._connections = self._connect(plan.name, place, _TRANSACTION_COORDINATOR)
+        self._group = self._connect(plan.group_id, place, 0)
+        self._waits = Backoff(place.random.random)
         self._transaction: _SentTransaction | None = None
         self._sequences: dict[TopicPartition, int] = {}
         self._identity = NO_PRODUCER_ID
@@ -136,14 +127,11 @@ class TransactionalProducer:
         self._is_placed = False
         """Whether it knows where its group stands."""
 
-    def _connect(self, key: str, network: Network, bootstrap: Sequence[Address], kind: int) -> PeerConnections:
+    def _connect(self, key: str, place: ClientPlace, kind: int) -> PeerConnections:
         return PeerConnections(
             self.plan.name,
             key,
-            self.host,
-            network,
-            bootstrap,
-            self._random,
+            place,
             versions={Api.PRODUCE: _PRODUCE_VERSIONS[self.plan.version], Api.OFFSET_FETCH: NEWEST_BY_NAME},
             request_timeout_ms=_REQUEST_TIMEOUT_MS,
             coordinator_type=kind,

@@ -12,6 +12,7 @@ from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, Network
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.kernel.world_observer import Observer
+from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.transactional_producer import ProducerPlan, TransactionalProducer
 from kohort.sim.scenario.world_plan import SECOND_US
 
@@ -62,17 +63,9 @@ class ProducerSlot:
         if not free:
             return False
         self._births += 1
-        process = TransactionalProducer(
-            self.plan,
-            free[0],
-            self._network,
-            self._addresses,
-            self._rng.stream(f"{self.plan.name}/{self._births}"),
-            self._observer,
-            self._numbers,
-            self._ended,
-            self._end_sent,
-        )
+        random = self._rng.stream(f"{self.plan.name}/{self._births}")
+        place = ClientPlace(free[0], self._network, self._addresses, random, self._observer)
+        process = TransactionalProducer(self.plan, place, self._numbers, self._ended, self._end_sent)
         process.is_last = self.is_finishing
         self._processes.append(process)
         process.start()

@@ -30,6 +30,7 @@ from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS, Observer
 from kohort.sim.peers.committed_reader import CommittedReader
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
+from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.peer_producer import Feeder
 from kohort.sim.scenario.producer_slot import ProducerSlot
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan
@@ -123,15 +124,7 @@ class SimulatedCluster:
         self.is_healed = False
         self.slots: dict[str, MemberSlot] = {}
         self.operator = Operator(self.host("admin"), self.network, self.running_address)
-        self.feeder = Feeder(
-            self.host("feed"),
-            self.network,
-            self.addresses,
-            self.rng.stream("feed"),
-            observer,
-            self.topics,
-            value=value,
-        )
+        self.feeder = Feeder(self.client_place("feed"), self.topics, value=value)
         self.producers = {
             each.name: ProducerSlot(each, self.host, self.network, self.addresses, self.rng, observer)
             for each in plan.producers
@@ -139,9 +132,7 @@ class SimulatedCluster:
         self.reader: CommittedReader | None = None
         """Of what the producers commit."""
         if plan.producers:
-            self.reader = CommittedReader(
-                self.host("audit"), self.network, self.addresses, self.rng.stream("audit"), observer
-            )
+            self.reader = CommittedReader(self.client_place("audit"))
 
     def open(self, *, is_fed: bool = True) -> None:
         """Boot the broker with the plan's topics, and start the producer; if not `is_fed` it only writes on request."""
@@ -227,6 +218,10 @@ class SimulatedCluster:
         if drift is None:
             return Host(name, self.scheduler)
         return Host(name, self.scheduler, offset_ms=drift.get("ahead_ms"), drift_ppm=drift.get("ppm"))
+
+    def client_place(self, name: str) -> ClientPlace:
+        """Return a new place for a client, with random numbers of its own."""
+        return ClientPlace(self.host(name), self.network, self.addresses, self.rng.stream(name), self.observer)
 
     # -- its state
 
@@ -366,9 +361,8 @@ class PeerSlot(MemberSlot):
         kind, config = self.plan.kind, self.plan.config
         if cluster.is_healed:
             config = replace(config, overrun=0.0, raising=0.0, rejoins=0.0)
-        self.peer = Peer(
-            self.name, self.host, cluster.network, cluster.addresses, kind, random, cluster.observer, config
-        )
+        place = ClientPlace(self.host, cluster.network, cluster.addresses, random, cluster.observer)
+        self.peer = Peer(self.name, place, kind, config)
         self.peer.start()
 
     def close(self) -> None:
