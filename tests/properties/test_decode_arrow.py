@@ -15,7 +15,15 @@ from kohort.client.decode import numba_decoder, plain_decoder
 from kohort.client.decode.arrow_decoder import to_arrow
 from kohort.wire.compression import Compression
 from kohort.wire.crc32c import crc32c
-from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch, Record, decode_batch, encode_batch, iter_batches
+from kohort.wire.record_batches import (
+    HEADER_SIZE,
+    CorruptBatch,
+    Record,
+    decode_batch,
+    encode_batch,
+    iter_batches,
+    stamp_append_time,
+)
 
 CONTENT = st.one_of(st.none(), st.binary(max_size=6), st.integers(60, 20_000).map(lambda size: b"\x81" * size))
 HEADERS = st.lists(st.tuples(st.text(max_size=3), st.one_of(st.none(), st.binary(max_size=3))), max_size=2).map(tuple)
@@ -32,9 +40,8 @@ SLOW_MACHINES = settings(deadline=None, suppress_health_check=[HealthCheck.too_s
 def wire_bytes(batches):
     buffer, offset = b"", 5
     for records, codec, control, append_time in batches:
-        buffer += encode_batch(
-            records, base_offset=offset, compression=codec, control=control, log_append_time_ms=append_time
-        )
+        batch = encode_batch(records, base_offset=offset, compression=codec, control=control)
+        buffer += batch if append_time is None else stamp_append_time(batch, append_time)
         offset += len(records)
     return buffer
 

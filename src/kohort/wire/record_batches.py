@@ -427,7 +427,6 @@ def encode_batch(
     base_sequence: int = -1,
     transactional: bool = False,
     control: bool = False,
-    log_append_time_ms: int | None = None,
     own_offsets: bool = False,
 ) -> bytes:
     """Return one batch of `records`.
@@ -443,8 +442,6 @@ def encode_batch(
     if compression:
         payload = compress(compression, payload)
     attributes = compression | (transactional and _TRANSACTIONAL) | (control and _CONTROL)
-    if log_append_time_ms is not None:
-        attributes, max_timestamp = attributes | _LOG_APPEND_TIME, log_append_time_ms
     fields = (attributes, last_offset_delta, base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence,
               count)  # fmt: skip
     return framed(payload, fields, base_offset, leader_epoch)

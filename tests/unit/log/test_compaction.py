@@ -17,6 +17,7 @@ from kohort.wire.record_batches import (
     decode_batch,
     encode_batch,
     read_header,
+    stamp_append_time,
 )
 
 ENOUGH = 1 << 20
@@ -96,9 +97,8 @@ def test_batch_with_remaining_records_retains_its_header() -> None:
 
 
 def test_batch_with_the_brokers_time_retains_it() -> None:
-    (found, _) = cleaned(
-        batch(0, (b"a", b"1"), (b"b", b"1"), log_append_time_ms=777), batch(2, (b"a", b"2"), log_append_time_ms=778)
-    )
+    first, second = batch(0, (b"a", b"1"), (b"b", b"1")), batch(2, (b"a", b"2"))
+    (found, _) = cleaned(bytes(stamp_append_time(first, 777)), bytes(stamp_append_time(second, 778)))
     assert found is not None
     assert [each.timestamp_ms for each in decode_batch(found)] == [777]
     assert read_header(found).max_timestamp == 777

@@ -98,7 +98,7 @@ def test_log_append_time_is_every_records_time() -> None:
     batch = JAVA["appendtime"]
     assert check_batch(batch).timestamp_type is TimestampType.LOG_APPEND_TIME
     assert [record.timestamp_ms for record in decode_batch(batch)] == [1700000009999]
-    assert encode_batch([Record(0, 1700000000000, b"a", b"b")], log_append_time_ms=1700000009999) == batch
+    assert stamp_append_time(encode_batch([Record(0, 1700000000000, b"a", b"b")]), 1700000009999) == batch
 
 
 def test_the_delete_horizon_changes_nothing_for_readers() -> None:

@@ -10,7 +10,7 @@ from kohort.client.decode import plain_decoder  # noqa: E402
 from kohort.client.decode.arrow_decoder import default_decoder, iter_arrow, to_arrow, warm  # noqa: E402
 from kohort.wire.compression import Compression  # noqa: E402
 from kohort.wire.crc32c import crc32c  # noqa: E402
-from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch, Record, encode_batch  # noqa: E402
+from kohort.wire.record_batches import HEADER_SIZE, CorruptBatch, Record, encode_batch, stamp_append_time  # noqa: E402
 
 DECODERS = {"plain": plain_decoder.decode}
 try:
@@ -112,7 +112,8 @@ def test_control_batches_are_dropped(decoder):
 
 
 def test_append_time_replaces_the_timestamps_of_the_records(decoder):
-    batch = to_arrow(encode_batch(RECORDS, log_append_time_ms=5), "t", 0, timestamp_type=True, decoder=decoder)
+    stamped = bytes(stamp_append_time(encode_batch(RECORDS), 5))
+    batch = to_arrow(stamped, "t", 0, timestamp_type=True, decoder=decoder)
     assert batch["timestamp"].cast(pa.int64()).to_pylist() == [5000] * 4
     assert batch["timestamp_type"].to_pylist() == [1] * 4
 
