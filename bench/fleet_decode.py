@@ -23,7 +23,7 @@ DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OURS = """
 import sys, time
 from kohort.fleet import bronze_reader as bronze
-from kohort.fleet.inputs import parse_inputs
+from kohort.fleet.inputs.input_kinds import parse_inputs
 
 def decode(folder):
     return sum(rows.num_rows for piece in bronze.plan(parse_inputs([folder]), {}) for rows in bronze.rows_of(piece))

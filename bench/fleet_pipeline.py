@@ -35,7 +35,7 @@ def inputs_of(folder: Path, records: int, groups: int) -> list[str]:
 def run_of(records: int, groups: int) -> dict[str, float]:
     """Run the pipeline over a new log, and again; return the seconds of each stage, and the number of `records`."""
     from kohort.fleet import pipeline
-    from kohort.fleet.inputs import parse_inputs
+    from kohort.fleet.inputs.input_kinds import parse_inputs
 
     with tempfile.TemporaryDirectory(prefix="kohort-fleet-pipeline.") as folder:
         given = parse_inputs(inputs_of(Path(folder, "log"), records, groups))

@@ -96,9 +96,9 @@ def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str]) -> Shown
             if member_id in among
         }
         return {"members": members}
-    members = {
+    assignments = {
         member_id: _assigned(member.assignment)
         for member_id, member in sorted(group.members.items())
         if member_id in among
     }
-    return {"generation": group.generation, "state": group.phase.value, "members": members}
+    return {"generation": group.generation, "state": group.phase.value, "members": assignments}

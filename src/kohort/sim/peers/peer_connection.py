@@ -139,7 +139,7 @@ class PeerConnection:
         end, self._end = self._end, None
         if end is not None:
             end.close()
-        self._fail(ErrorCode.NETWORK_EXCEPTION)
+        self._abandon(ErrorCode.NETWORK_EXCEPTION)
 
     def close(self) -> None:
         """Close the connection for good; no request is answered any more."""
@@ -170,12 +170,12 @@ class PeerConnection:
         if attempt == self._attempt and self._is_connecting:
             self._is_connecting = False
             self._lost()
-            self._fail(ErrorCode.NETWORK_EXCEPTION)
+            self._abandon(ErrorCode.NETWORK_EXCEPTION)
 
     def _ended(self, _: str) -> None:
         self._end = None
         self._lost()
-        self._fail(ErrorCode.NETWORK_EXCEPTION)
+        self._abandon(ErrorCode.NETWORK_EXCEPTION)
 
     def _break(self, code: ErrorCode) -> None:
         end, self._end = self._end, None
@@ -183,9 +183,9 @@ class PeerConnection:
             end.abort()
         self._is_connecting = False
         self._lost()
-        self._fail(code)
+        self._abandon(code)
 
-    def _fail(self, code: ErrorCode) -> None:
+    def _abandon(self, code: ErrorCode) -> None:
         failed = [*self._pending, *self._waiting]
         self._pending.clear()
         self._waiting.clear()
