@@ -92,7 +92,7 @@ def test_a_connection_over_its_share_is_not_read_and_one_line_reports_it(
     with caplog.at_level(logging.WARNING):
         run([Sender(desk, half(4 * MIB)) for _ in range(5)])
     [line] = caplog.messages
-    assert "queued.max.request.bytes is 2097152: 192.0.2.1, which holds" in line
+    assert "queued.max.request.bytes is 2097152: 192.0.2.1, which has" in line
     assert "is not read until there is more memory" in line
     assert desk.node.connections.memory.waits >= 5
 
