@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from kohort.fleet.recorded_fleet import unpack
 from tests.depth import PERCENT
 from tests.fleets import generate
 from tests.fleets.mistakes import mistakes
@@ -10,7 +11,6 @@ from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet.findings import NAMES
 from kohort.fleet.ground_truth import Truth
-from kohort.fleet.recorded_fleet import unpack
 
 PRECISION = RECALL = 0.95
 
