@@ -19,7 +19,6 @@ settings.load_profile("any machine")
 
 WITHOUT_THE_SESSION = {
     "tests/spark/test_demo.py",
-    "tests/spark/test_session.py",
     "tests/spark/test_lone_reader.py",
     "tests/spark/test_exactly_once_kills.py",
     "tests/spark/test_stream_member.py",
@@ -27,8 +26,9 @@ WITHOUT_THE_SESSION = {
     "tests/spark/test_new_checkpoint.py",
     "tests/spark/test_siblings.py",
     "tests/spark/test_shared_state.py",
-    "tests/spark/test_iceberg_upkeep.py",
+    "tests/spark/test_stopped_sessions.py",
     "tests/spark/test_discovery.py",
+    "tests/spark/test_iceberg_upkeep.py",
     "tests/spark/test_tasks.py",
 }
 """Modules that start Spark in other processes, or only use its classes: any process may run them."""
@@ -42,6 +42,7 @@ LONGEST = [
     "tests/sim/test_corpus.py",
     "tests/integration/test_documents.py",
     "tests/integration/test_gateway_rewriting.py",
+    "tests/spark/test_stopped_sessions.py",
     "tests/integration/test_fleet_findings.py",
     "tests/integration/test_client_scenarios.py",
     "tests/integration/test_broker_command.py",

@@ -9,7 +9,7 @@ import pytest
 from interop.spark_versions import OLDEST, python_with
 
 ROOT = Path(__file__).parents[2]
-SLOW = ("test_demo.py", "test_exactly_once_kills.py", "test_session.py", "test_spread.py")
+SLOW = ("test_demo.py", "test_exactly_once_kills.py", "test_spread.py")
 pytestmark = [pytest.mark.timeout(2400), pytest.mark.spark]
 
 

@@ -1,4 +1,4 @@
-"""An application that stops its sessions under what reads in them, and says whether their members left the group.
+"""An application that stops its sessions under what reads in them: its Java, and whether their members left the group.
 
 `python -m tests.spark.stopped_sessions ADDRESS TOPIC FOLDER`
 """
@@ -53,6 +53,8 @@ def main(address: str, name: str, folder: str) -> None:
         for number, kind in enumerate(("found", "found again", "registered", "stream")):
             topic.fill(6)
             spark = build("stopped", master="local[1]")
+            if number == 0:
+                print(spark._jvm.System.getProperty("java.home"))
             if kind == "registered":
                 register(spark)
             thread = start_stream(spark, topic) if kind == "stream" else None
