@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from kohort.fleet.recorded_fleet import unpack
 from tests.depth import PERCENT
 from tests.fleets import generate
 from tests.fleets.mistakes import mistakes
 from tests.unit.fleet.facts_of_a_fleet import findings_of
 
 from kohort.fleet.findings import NAMES
-from kohort.fleet.ground_truth import Truth
+from kohort.fleet.ground_truth import Truth, unpack
 
 PRECISION = RECALL = 0.95
 
