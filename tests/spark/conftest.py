@@ -16,11 +16,21 @@ from tests.spark.cluster import Topic
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.spark import build
 
+FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": False,
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": False,
+}
+"""Settings for frames of some rows, for which compiled plans and statistics of shuffles come too late.
+
+The examples and `tests/interop` run with Spark's own.
+"""
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Spark on two cores of this machine."""
-    session = build("kohort tests", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    session = build("kohort tests", java_options="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", conf=FEW_ROWS)
     yield session
     session.stop()
 
