@@ -1,7 +1,8 @@
 """One client's connection and its requests, without a socket.
 
-The law: replies leave in the order of their requests, and as in Kafka a connection works on one request at
-a time, so frames behind a parked request wait in the backlog. A request that waits only for the disk does
+The law: replies leave in the order of their requests, but those to commits before that to a parked heartbeat where the
+client matches them by id; and as in Kafka a connection works on one request at a time, so frames behind a parked
+request wait in the backlog. A request that waits only for the disk does
 not block the ones behind it, and what a member asks for while its own JoinGroup or SyncGroup waits, such as a commit
 of its generation, is carried out when it arrives if its API allows it; only its answer waits, in the backlog too
 where a frame before it is still there.
@@ -70,6 +71,8 @@ class Request:
     """Whether it took more than one turn of the event loop."""
     work: Steps[Any] | None = None
     """What is to be done for it in further turns."""
+    is_ahead: bool = False
+    """Whether its reply leaves before that of the request that is kept: the client matches replies by id."""
     blocks: bool = True
     """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
     dropped: Callable[[], None] | None = None
@@ -109,8 +112,8 @@ class Request:
     def park(self, followed: Callable[[object, int], bool], dropped: Callable[[], None]) -> None:
         """Leave the request unanswered without blocking the connection: later requests are served at once.
 
-        `followed` is called with each of them before it is served, and the time. It answers, unless the later request
-        may get its own answer behind this one: then it returns True. `dropped` is called when the client disconnects.
+        `followed` is called with each of them before it is served, and the time. It answers, unless this one may
+        wait on: then it returns True. `dropped` is called when the client disconnects.
         """
         self.blocks = False
         self.dropped = dropped

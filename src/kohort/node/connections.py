@@ -23,6 +23,7 @@ from kohort.node.connection_limit import ConnectionCounts, ConnectionLimit
 from kohort.node.request_memory import RequestMemory
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, UNFINISHED, Steps
+from kohort.parking.client_software import matches_answers_by_id
 from kohort.wire.apis import Api
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter, FrameTooLarge, decode_request_header, join_small
@@ -305,13 +306,12 @@ class Connections:
         except Exception as error:  # whatever a malformed frame raises is the client's fault
             self.reject(connection, describe_foreign_protocol(frame) or f"malformed request: {error}")
             return
-        if is_short or route is None:
-            self._answer_parked(connection, message)
+        is_ahead = (is_short or route is None) and self._answer_parked(connection, message)
         if route is None:
             self._refuse_version(connection, api_key, version, correlation_id, frame)
             return
         request = Request(self, connection, route, correlation_id, message)
-        request.blocks = not is_overtaking
+        request.blocks, request.is_ahead = not is_overtaking, is_ahead
         if not is_short:
             connection.long_bytes = len(frame)
             request.work = self._read(request, frame, position)
@@ -341,10 +341,17 @@ class Connections:
         self.reject(connection, describe_foreign_protocol(frame) or f"{name} {when} SASL authentication")
         return False
 
-    def _answer_parked(self, connection: Connection, message: Any) -> None:
-        """Have the parked request answered, unless it may stay parked behind a later one."""
-        if connection.followed is not None and not connection.followed(message, self.clock.now_ms):
-            connection.followed = None
+    def _answer_parked(self, connection: Connection, message: Any) -> bool:
+        """Have the parked request answered, unless it may stay parked; return whether a later one's reply is ahead.
+
+        The message is that of the later request.
+        """
+        if connection.followed is None:
+            return False
+        if connection.followed(message, self.clock.now_ms):
+            return matches_answers_by_id(connection.client_software[0])
+        connection.followed = None
+        return False
 
     def _answer_all_parked(self) -> None:
         """Have every parked request answered: its sender may have lost the right to it, and finds out with the next."""
@@ -356,7 +363,7 @@ class Connections:
         route, limit = request.route, self._config.kohort_request_max_entries
         message, _ = yield from route.decode_in_steps(frame, position, limit)
         request.message = message
-        self._answer_parked(request.connection, message)
+        request.is_ahead = self._answer_parked(request.connection, message)
         response = route.handle(self._context, request, request.message)
         if type(response) is GeneratorType:
             response = yield from response
@@ -450,6 +457,9 @@ class Connections:
         outstanding = connection.outstanding
         while outstanding and outstanding[0].buffers is not None:
             connection.add_out(outstanding.popleft())
+        if request.is_ahead and request in outstanding:
+            outstanding.remove(request)
+            connection.add_out(request)
         self._touched[connection] = None
 
     def _write_on(self, request: Request, steps: Steps[None], parts: list[Buffer], written: list[Buffer]) -> None:
@@ -490,7 +500,8 @@ class Connections:
         request.response = response
         self._write(request)
         connection = request.connection
-        if before := connection.backlog or connection.outstanding:
+        before = connection.backlog or connection.outstanding
+        if before and not request.is_ahead:
             before.append(request)
         else:
             connection.add_out(request)

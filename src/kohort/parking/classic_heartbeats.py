@@ -1,8 +1,10 @@
 """Parking of heartbeats of classic members, and rounds that eager members learn of together.
 
-The laws: only a commit of the same member waits behind a parked heartbeat, if its timer sends it or a round is being
-announced; a heartbeat is answered when its group's answer changes, eager members of a round together, and no later than
-its sender's interval allows. To answer a heartbeat, the group decides it again.
+The laws: a heartbeat is answered when its group's answer changes, eager members of a round together, and no later than
+its sender's interval allows. To answer a heartbeat, the group decides it again. Of what follows a parked heartbeat only
+commits of the same member leave it parked: their answers go ahead of its own where the client takes them so, else the
+answer of one waits if its timer sends it or a round is being announced. A heartbeat that another commit ends is
+answered with an error after which its client sends it again at once, where there is one.
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
 whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
@@ -17,6 +19,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import REPEATS_HEARTBEAT, matches_answers_by_id
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import ClientPace, HeartbeatInterval
 from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_INTERVAL_MS
@@ -47,9 +50,16 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     The next heartbeat, an interval after the answer, then still arrives within the session.
     """
 
-    __slots__ = ("commit_hold_ms", "has_commit", "interval", "latest_ms")
+    __slots__ = ("commit_hold_ms", "has_commit", "interval", "is_overtaken", "latest_ms", "repeat_until_ms")
     interval: HeartbeatInterval
     latest_ms: int
+    repeat_until_ms: int
+    """Until when it may be answered so that its client sends it again: a session lasts from the last success.
+
+    It is the next multiple of a third of the session: then the members of a group are out of reach at the same time.
+    """
+    is_overtaken: bool
+    """Whether its client takes the answers to commits before its own."""
     commit_hold_ms: int
     """How long the answer to a commit of its member's timer is delayed behind it while nothing happens."""
     has_commit: bool
@@ -98,7 +108,7 @@ class ParkedGroup(Generic[HeartbeatT, AnswerT]):
 class ClassicParking(Generic[HeartbeatT, AnswerT]):
     """The parked heartbeats of classic members, of all groups.
 
-    `decide` returns the answer to a heartbeat as of now; `alive` is the answer without an update. `announced` is
+    `decide` returns the answer to a heartbeat as of now, `answer_with` one with an error. `announced` is
     called with the group whose members learn of a round now, for how many milliseconds they had waited, and the time.
     Where several processes park heartbeats of the same groups, `reach_changed` reports which members are reached here,
     for the others.
@@ -108,14 +118,15 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self,
         timers: Timers,
         decide: Callable[[HeartbeatT, int], AnswerT],
-        alive: AnswerT,
+        answer_with: Callable[[ErrorCode], AnswerT],
         announced: Callable[[str, int, int], None],
         reach_changed: ReachChanged | None = None,
     ) -> None:
         self._reach_changed = reach_changed or (lambda _group_id, _members, _is_reached: None)
         self._timers = timers
         self._decide = decide
-        self._alive = alive
+        self._answer_with = answer_with
+        self._alive = answer_with(ErrorCode.NONE)
         self._announced = announced
         self._groups: dict[str, ParkedGroup[HeartbeatT, AnswerT]] = {}
         self._intervals: dict[str, HeartbeatInterval] = {}
@@ -191,12 +202,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 return None
             interval.note_software(software)
             is_delayed = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
-            can_wait &= is_delayed or not interval.is_cut_short(now_ms)
+            is_overtaken = matches_answers_by_id(software)
+            can_wait &= is_delayed or is_overtaken or not interval.is_cut_short(now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None
             parked = self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms)
-            parked.commit_hold_ms = commit_hold_ms
+            parked.commit_hold_ms, parked.is_overtaken = commit_hold_ms, is_overtaken
             return parked
         group = self._groups.get(heartbeat.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
@@ -207,8 +219,12 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._announce_if_due(group, group.announcement, now_ms)
         if group.announcement is not None and member_id in group.announcement.stopping:
             interval = self._interval_of(member_id, now_ms)
+            interval.note_software(software)
             wait_ms = interval.await_round(now_ms, session_timeout_ms)
-            return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
+            if wait_ms:
+                parked = self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms)
+                parked.is_overtaken = matches_answers_by_id(software)
+                return parked
         return None
 
     def _interval_of(self, member_id: str, now_ms: int) -> HeartbeatInterval:
@@ -237,10 +253,15 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             before.followed(Follower.HEARTBEAT, now_ms)
         parked = ParkedClassicHeartbeat(self, heartbeat, answer)
         parked.interval = interval
-        parked.commit_hold_ms, parked.has_commit = 0, False
-        parked.latest_ms = now_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
+        parked.commit_hold_ms, parked.has_commit, parked.is_overtaken = 0, False, False
+        parked.latest_ms = interval.alive_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
+        third_ms = max(1, session_timeout_ms // 3)
+        parked.repeat_until_ms = (interval.alive_ms // third_ms + 1) * third_ms
         self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
-        self._timers.arm(parked, now_ms + wait_ms, partial(self._end_wait, parked))
+        until_ms = now_ms + wait_ms
+        if interval.pace is ClientPace.FROM_ANSWER and now_ms < parked.repeat_until_ms:
+            until_ms = min(until_ms, parked.repeat_until_ms + 1)
+        self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
         return parked
 
     def _group(self, group_id: str) -> ParkedGroup[HeartbeatT, AnswerT]:
@@ -383,19 +404,17 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         whose program is known not to wait.
         """
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
+        if parked.is_overtaken and follower is Follower.COMMIT:
+            return True
         group = self._groups[parked.heartbeat.group_id]
         result = self._decide(parked.heartbeat, now_ms)
         pace = self._paces.get(parked.heartbeat.member_id)
         is_timer = follower is Follower.COMMIT and pace is not None and pace.is_on_time(now_ms)
-        if result.is_quiet and is_timer and parked.commit_hold_ms:
+        if result.is_quiet and is_timer and parked.commit_hold_ms and not parked.interval.can_repeat:
             assert pace is not None, "a timer has a pace"
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
-            delay_ms = pace.trial_ms(parked.commit_hold_ms)
-            if parked.interval.pace is ClientPace.FROM_ANSWER:  # within an interval its next heartbeat would be late
-                delay_ms = max(delay_ms, min(parked.commit_hold_ms, parked.interval.usual_ms))
-            until_ms = parked.interval.commit_until_ms(now_ms + delay_ms, now_ms)
-            self._timers.move(parked, min(latest_ms, until_ms))
+            self._timers.move(parked, min(latest_ms, now_ms + pace.trial_ms(parked.commit_hold_ms)))
             parked.has_commit = True
             return True
         announcement = group.awaited_round(parked.heartbeat.member_id, result)
@@ -411,8 +430,17 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             elif is_long:
                 result = self._alive
                 self._lose(announcement, parked)
-        self._answer(parked, result, now_ms)
+        self._answer(
+            parked, result if follower is not Follower.COMMIT else self._for_repeat(parked, result, now_ms), now_ms
+        )
         return False
+
+    def _for_repeat(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> AnswerT:
+        """Return the answer after which the client sends the heartbeat again soon, if there is one, else the result."""
+        if result.error is not ErrorCode.NONE or now_ms > parked.repeat_until_ms:
+            return result
+        error = parked.interval.error_for_repeat(now_ms)
+        return result if error is ErrorCode.NONE else self._answer_with(error)
 
     def _end_wait(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> None:
         """Answer a heartbeat in time for its sender: while its round is announced, that its member is alive."""
@@ -430,6 +458,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
                     return
                 self._lose(announcement, parked)
+        if parked.interval.pace is ClientPace.FROM_ANSWER:
+            result = self._for_repeat(parked, result, now_ms)
         self._answer(parked, result, now_ms)
 
     def drop(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
@@ -448,7 +478,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
 
     def _answer(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> None:
         self._remove(parked)
-        parked.interval.answered_ms = now_ms
+        parked.interval.answered(now_ms, is_for_repeat=result.error in REPEATS_HEARTBEAT.values())
         if parked.has_commit and (pace := self._paces.get(parked.heartbeat.member_id)) is not None:
             pace.answered(now_ms)
         parked.answer(result)

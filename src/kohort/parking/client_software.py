@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-JAVA, KOHORT = "apache-kafka-java", "kohort"
+from kohort.model.errors import ErrorCode
+
+JAVA, KGO, KOHORT = "apache-kafka-java", "kgo", "kohort"
 
 KAFKAJS, SARAMA = "kafkajs", "sarama"
 
@@ -26,7 +28,7 @@ def can_static_member_wait(software: str) -> bool:
     return software != JAVA
 
 
-COUNTING_FROM_ANSWERS = frozenset({"kgo", "platformatic-kafka"})
+COUNTING_FROM_ANSWERS = frozenset({KGO, "platformatic-kafka"})
 """Clients whose next classic heartbeat is due an interval after the answer to the last one, not after that one.
 
 All others send the next one when they would have sent it anyway, however long the last one waited.
@@ -37,3 +39,23 @@ MAY_OVERLAP = frozenset({"", "unknown", JAVA})
 
 All others need the answer first.
 """
+
+REPEATS_HEARTBEAT = {JAVA: ErrorCode.REQUEST_TIMED_OUT, KGO: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+"""The error after which a client sends a classic heartbeat again soon, with nothing in its log above DEBUG.
+
+Java (kafka-clients 4.3.1, the last branch of `AbstractCoordinator.HeartbeatResponseHandler`): after 100 ms, growing to
+1,000 until one succeeds; its session timer is reset by a success alone. kgo (franz-go 1.22.2,
+`handleReqWithCoordinator`): after 250 ms and a FindCoordinator; REQUEST_TIMED_OUT would end its session. No others:
+kafka-python logs an error, aiokafka drops its coordinator, sarama ends its session.
+"""
+
+_MATCHES_BY_ID = ("librdkafka", "confluent-kafka", "rdkafka", "platformatic-kafka")
+
+
+def matches_answers_by_id(software: str) -> bool:
+    """Whether a client finds the request of an answer by its correlation id, in whatever order answers come.
+
+    librdkafka (`rd_kafka_waitresp_find`) and its bindings, which name themselves; @platformatic/kafka keeps a map.
+    Java, kgo, sarama, kafka-python and aiokafka close the connection instead.
+    """
+    return software.startswith(_MATCHES_BY_ID)

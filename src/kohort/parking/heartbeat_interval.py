@@ -15,12 +15,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP
+from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP, REPEATS_HEARTBEAT
 from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
+    FLOOD_MS,
+    LEAST_REPEATED_MS,
     LONGEST_PARKED_MS,
     LONGEST_WHOLE_MS,
+    NEXT_IS_NEAR_MS,
     NO_COMMIT_MS,
     SLACK_MS,
     USUAL_INTERVAL_MS,
@@ -50,6 +54,7 @@ class LastHeartbeat(Enum):
     | any | a generation begins (`begin`) | NONE |
     | any | a heartbeat is answered at once, or comes with the assignment (kohort) | AT_ONCE |
     | any | a heartbeat is parked, or must wait for a round (`await_round`) | PARKED |
+    | PARKED, AT_ONCE | a commit ends one that waits, and its client is to send it again (`answered`) | REPEATED |
     """
 
     NONE = auto()
@@ -58,6 +63,8 @@ class LastHeartbeat(Enum):
     """The next one shows the member's own interval: it is a probe."""
     PARKED = auto()
     """The gap is the interval of a client that sends the next one on time; of others it is longer."""
+    REPEATED = auto()
+    """A commit ended it, with the error after which its client sends it again: the gap shows nothing."""
 
 
 class LearntInterval(Enum):
@@ -90,11 +97,13 @@ _LATE = (LearntInterval.SUSPECTED, LearntInterval.OUTDATED)
 
 @dataclass(slots=True, eq=False)
 class HeartbeatInterval:
-    """The heartbeats of one member. Its parking sets `answered_ms` when it answers one that waited."""
+    """The heartbeats of one member."""
 
     arrived_ms: int
     """When the last heartbeat arrived, or the generation began."""
     answered_ms: int = field(init=False)
+    alive_ms: int = field(init=False)
+    """When a heartbeat was last answered without an error that its client sends it again for: its session runs on."""
     committed_ms: int = field(init=False)
     """When the member committed last, or was first seen."""
     interval_ms: int = 0
@@ -105,9 +114,11 @@ class HeartbeatInterval:
     _last: LastHeartbeat = LastHeartbeat.AT_ONCE
     pace: ClientPace = ClientPace.UNKNOWN
     _trial_end_ms: int = 0
+    _repeat_error: ErrorCode | None = None
+    """The error after which its client sends a heartbeat again, NONE where there is none; None: not known."""
 
     def __post_init__(self) -> None:
-        self.answered_ms = self.committed_ms = self.arrived_ms
+        self.answered_ms = self.committed_ms = self.alive_ms = self.arrived_ms
 
     @property
     def usual_ms(self) -> int:
@@ -125,7 +136,30 @@ class HeartbeatInterval:
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
         member would learn later of a round than without parking, and the whole group with it.
         """
-        return self.pace is ClientPace.FROM_ANSWER and now_ms - self.committed_ms < NO_COMMIT_MS
+        if self.pace is not ClientPace.FROM_ANSWER or self.can_repeat:
+            return False
+        return now_ms - self.committed_ms < NO_COMMIT_MS
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether its client sends a heartbeat again that ends with an error."""
+        return bool(self._repeat_error) and self.interval_ms >= LEAST_REPEATED_MS
+
+    def error_for_repeat(self, now_ms: int) -> ErrorCode:
+        """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE."""
+        if self._repeat_error is None or not self.can_repeat:
+            return ErrorCode.NONE
+        if self.pace is not ClientPace.FROM_ANSWER and self.arrived_ms + self.interval_ms - now_ms < NEXT_IS_NEAR_MS:
+            return ErrorCode.NONE
+        return self._repeat_error
+
+    def answered(self, now_ms: int, *, is_for_repeat: bool = False) -> None:
+        """A heartbeat that waited is answered, perhaps with an error after which its client sends it again."""
+        self.answered_ms = now_ms
+        if is_for_repeat:
+            self._last = LastHeartbeat.REPEATED
+        else:
+            self.alive_ms = now_ms
 
     @property
     def _is_first_at_once(self) -> bool:
@@ -133,6 +167,8 @@ class HeartbeatInterval:
 
     def note_software(self, software: str) -> None:
         """Take the pace that a client's software, as ApiVersions names it, is known to have; else it is found out."""
+        if software and self._repeat_error is None:
+            self._repeat_error = REPEATS_HEARTBEAT.get(software, ErrorCode.NONE)
         if software in COUNTING_FROM_ANSWERS:
             self.pace = ClientPace.FROM_ANSWER
         elif software == KOHORT:
@@ -142,12 +178,14 @@ class HeartbeatInterval:
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
-        self.arrived_ms = self.answered_ms = now_ms
+        self.arrived_ms = self.answered_ms = self.alive_ms = now_ms
         self._last = LastHeartbeat.NONE
         self._trial_end_ms = 0
 
     def beat(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool = True) -> int:
         """Note a heartbeat that arrives now, and return for how long it may wait: 0 is not at all."""
+        if self._last is LastHeartbeat.REPEATED:
+            return self._wait_of_repeated(now_ms, session_timeout_ms, can_wait=can_wait)
         idle_ms = now_ms - self.answered_ms
         gap_ms = idle_ms if self.pace is ClientPace.FROM_ANSWER else now_ms - self.arrived_ms
         if self._is_first_at_once and can_wait and not 0 < self.interval_ms < FAST_INTERVAL_MS:
@@ -161,11 +199,28 @@ class HeartbeatInterval:
             return 0
         is_changed = not self._has_waited(idle_ms) and self._learn(gap_ms, idle_ms)
         self.arrived_ms = self.answered_ms = now_ms
-        wait_ms = self._wait_ms(session_timeout_ms) if can_wait and not is_changed else 0
-        self._last = LastHeartbeat.PARKED if wait_ms else LastHeartbeat.AT_ONCE
-        if wait_ms and self.pace is ClientPace.UNKNOWN:
+        return self._wait(now_ms, session_timeout_ms) if can_wait and not is_changed else self._answer_at_once(now_ms)
+
+    def _wait(self, now_ms: int, session_timeout_ms: int) -> int:
+        wait_ms = self._wait_ms(session_timeout_ms)
+        if not wait_ms:
+            return self._answer_at_once(now_ms)
+        self._last = LastHeartbeat.PARKED
+        if self.pace is ClientPace.UNKNOWN:
             self._trial_end_ms = now_ms + wait_ms
         return wait_ms
+
+    def _answer_at_once(self, now_ms: int) -> int:
+        self._last = LastHeartbeat.AT_ONCE
+        self.alive_ms = now_ms
+        return 0
+
+    def _wait_of_repeated(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool) -> int:
+        """Return how long a heartbeat waits that was sent again: Java and kgo begin another interval with it."""
+        if now_ms - self.answered_ms < FLOOD_MS:
+            self._repeat_error = ErrorCode.NONE
+        self.arrived_ms = self.answered_ms = now_ms
+        return self._wait(now_ms, session_timeout_ms) if can_wait else self._answer_at_once(now_ms)
 
     def _wait_of_first(self, now_ms: int, session_timeout_ms: int) -> int:
         """Return how long a heartbeat waits that came with the assignment, and shows nothing of the interval.
@@ -190,13 +245,6 @@ class HeartbeatInterval:
         if self.pace is ClientPace.OVERLAPS:
             return self._wait_ms(session_timeout_ms)
         return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
-
-    def commit_until_ms(self, latest_ms: int, now_ms: int) -> int:
-        """Return how long a commit that arrives now waits behind the last heartbeat, at most until `latest_ms`."""
-        if self.pace is not ClientPace.FROM_ANSWER:
-            return latest_ms
-        whole_ms = (latest_ms - self.arrived_ms) // self.usual_ms * self.usual_ms
-        return self.arrived_ms + whole_ms if self.arrived_ms + whole_ms >= now_ms else latest_ms
 
     def _has_waited(self, idle_ms: int) -> bool:
         """Return whether the sender let the whole wait pass, which is found out only once."""

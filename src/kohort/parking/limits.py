@@ -33,6 +33,16 @@ NO_COMMIT_MS = 6_000
 """A member that has committed nothing for so long does not commit by itself: by default clients do every 5 s. Then a
 member of kgo is parked, whose next heartbeat a commit would make late."""
 
+LEAST_REPEATED_MS = 1_000
+"""Members of shorter intervals are back in reach soon enough by themselves."""
+
+NEXT_IS_NEAR_MS = 400
+"""A heartbeat that a commit ends is answered as any other if the next one is due so soon: Java sends it again after 100
+ms or more."""
+
+FLOOD_MS = 20
+"""A member that sends a heartbeat again sooner than this is not made to do so any more: Java and kgo wait for 80."""
+
 LATE_INTERVALS = 2
 """A member that sends nothing for so many intervals of an announced round is taken to be dead, and not late."""
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.client_software import JAVA, REPEATS_HEARTBEAT
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
 from kohort.wire.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
 
@@ -32,7 +35,7 @@ class Group:
         self.announced: list[int] = []
         self.answers: dict[str, list[Answer]] = {}
         self.parking: ClassicParking[HeartbeatRequest, Answer] = ClassicParking(
-            self.timers, lambda *_: self.answer, ALIVE, lambda _, waited_ms, __: self.announced.append(waited_ms)
+            self.timers, lambda *_: self.answer, Answer, lambda _, waited_ms, __: self.announced.append(waited_ms)
         )
 
     def heartbeat(self, member_id: str, software: str = "") -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
@@ -195,3 +198,81 @@ def test_the_first_heartbeat_is_answered_before_the_second_is_due() -> None:
     group.heartbeat("m", "kohort")
     group.advance(INTERVAL_MS - 1)
     assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]
+
+
+def settled(software: str) -> Group:
+    """Return a group whose member `m` has sent three heartbeats, of which the last is parked."""
+    group = Group()
+    group.parking.begin("m", 0)
+    for _ in range(3):
+        group.advance(INTERVAL_MS)
+        group.heartbeat("m", software)
+    assert group.parking.is_parked("g", "m")
+    group.answers["m"].clear()
+    return group
+
+
+def commit(group: Group, software: str) -> None:
+    """Have the member `m` commit behind its parked heartbeat, and send that again if it is to."""
+    parked = group.parking._groups["g"].parked["m"]
+    if not parked.followed(Follower.COMMIT, group.now_ms) and group.answers["m"][-1].error:
+        group.advance(100)
+        group.heartbeat("m", software)
+
+
+@pytest.mark.parametrize(("software", "error"), REPEATS_HEARTBEAT.items())
+def test_heartbeat_that_a_commit_ends_is_sent_again_and_parked(software: str, error: ErrorCode) -> None:
+    group = settled(software)
+    group.advance(100)
+    commit(group, software)
+    assert group.answers["m"] == [Answer(error)]
+    group.change(REJOIN, is_gathering=True)
+    assert group.answers["m"] == [Answer(error), REJOIN]
+
+
+def test_a_member_is_answered_without_an_error_within_each_third_of_its_session() -> None:
+    group, began_ms, quiet = settled(JAVA), 0, Answer(ErrorCode.NONE, is_quiet=True)
+    began_ms = group.now_ms
+    while group.answers["m"][-1:] != [quiet]:
+        group.advance(100)
+        if group.parking.is_parked("g", "m"):
+            commit(group, JAVA)
+    assert group.now_ms - began_ms <= SESSION_MS // 3 + INTERVAL_MS
+    assert group.answers["m"].count(Answer(ErrorCode.REQUEST_TIMED_OUT)) == len(group.answers["m"]) - 1 > 10
+
+
+def test_a_heartbeat_is_not_sent_again_where_the_next_one_is_near() -> None:
+    group = settled(JAVA)
+    group.advance(INTERVAL_MS - 300)
+    commit(group, JAVA)
+    assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]
+
+
+def test_a_member_that_sends_its_heartbeat_again_without_a_pause_is_not_made_to_do_so_again() -> None:
+    group = settled(JAVA)
+    group.advance(100)
+    parked = group.parking._groups["g"].parked["m"]
+    parked.followed(Follower.COMMIT, group.now_ms)
+    again = group.heartbeat("m", JAVA)
+    assert again is not None
+    again.followed(Follower.COMMIT, group.now_ms)
+    assert group.answers["m"] == [Answer(ErrorCode.REQUEST_TIMED_OUT), Answer(ErrorCode.NONE, is_quiet=True)]
+
+
+@pytest.mark.parametrize("software", ["librdkafka", "confluent-kafka-python", "platformatic-kafka"])
+def test_commits_of_a_client_that_matches_answers_by_id_leave_its_heartbeat_parked(software: str) -> None:
+    group = settled(software)
+    for _ in range(20):
+        group.advance(10)
+        commit(group, software)
+    assert group.answers["m"] == []
+    group.change(REJOIN, is_gathering=True)
+    assert group.answers["m"] == [REJOIN]
+
+
+def test_a_client_of_which_nothing_is_known_gets_no_error() -> None:
+    for software in ("", "sarama", "aiokafka"):
+        group = settled(software)
+        group.advance(100)
+        commit(group, software)
+        assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]

@@ -16,6 +16,7 @@ from kohort.gateway.policies.policies import Treatment
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import Exchange, RequestHead
 from kohort.group.commands import CommitOffsets, Join, Leave
+from kohort.parking.client_software import matches_answers_by_id
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
@@ -102,6 +103,10 @@ class ConnectionTraffic:
         elif api.answer is not None:
             api.answer(self._connection, message, now_ms)
         return frame
+
+    def goes_ahead(self, head: RequestHead) -> bool:
+        """Whether a request is a commit of a client that matches answers by id."""
+        return head.api_key == Api.OFFSET_COMMIT and matches_answers_by_id(self._connection.software)
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
         """Note a Fetch or a ShareFetch."""

@@ -27,7 +27,7 @@ from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
 from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.client_software import can_static_member_wait
+from kohort.parking.client_software import REPEATS_HEARTBEAT, can_static_member_wait, matches_answers_by_id
 from kohort.parking.limits import LATE_ANSWER_MS
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.codec import Buffer
@@ -50,10 +50,12 @@ class ParkedAnswer(WaitingAnswer):
         frame: Buffer,
         error: ErrorCode,
         updates: Counter[GroupProtocol],
+        software: str,
     ) -> None:
         super().__init__(repeats, exchange, heartbeat.group_id, frame)
         self._error = error
         self._updates = updates
+        self._is_overtaken = matches_answers_by_id(software)
         self.heartbeat = heartbeat
         self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
 
@@ -65,8 +67,8 @@ class ParkedAnswer(WaitingAnswer):
     def end(self, result: HeartbeatResult) -> None:
         """The wait is over: repeat the heartbeat for an update, else send the answer that was parked."""
         self.parked = None  # it refers to this one: no garbage collector should have to find them
-        if self._error is not ErrorCode.NONE and result.error is ErrorCode.NONE:
-            self.exchange.answer(encode_answer(self.exchange.head, HeartbeatResponse()))
+        if result.error in REPEATS_HEARTBEAT.values() or (self._error and not result.error):
+            self.exchange.answer(encode_answer(self.exchange.head, HeartbeatResponse(error_code=result.error)))
         elif self._error is not ErrorCode.NONE or result.error is ErrorCode.NONE:
             self.exchange.answer(self.frame)
         else:
@@ -75,6 +77,8 @@ class ParkedAnswer(WaitingAnswer):
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: return whether the answer stays parked."""
+        if self._is_overtaken and follower is Follower.COMMIT:
+            return True
         if self.parked is not None and self.parked.followed(follower, now_ms):
             return True
         self.answer_now()
@@ -111,7 +115,7 @@ class ParkedAnswers:
         self._complete: set[str] = set()
         """Groups with an announced round whose members are all behind this gateway."""
         self.parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            self._timers, self._decide, _ALIVE, _unnoted, reach_changed=signals.reach_changed
+            self._timers, self._decide, HeartbeatResult, _unnoted, reach_changed=signals.reach_changed
         )
 
     def __len__(self) -> int:
@@ -138,7 +142,7 @@ class ParkedAnswers:
         member = None if group is None else group.members.get(heartbeat.member_id)
         if member is None:
             return None
-        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates)
+        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates, software)
         result = self._decide(heartbeat, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or heartbeat.group_id not in self._complete):
             return None

@@ -1,9 +1,10 @@
 """One client's connection and its connection to the broker: frames pass in both directions, and a few are read.
 
 The laws. Bytes that are not read pass unchanged, in their order. Answers leave in the order of their requests, as in
-Kafka. At most one thing waits: a request that has not gone to the broker, or an answer that has not gone to the client;
-a further request of the client ends the wait first, unless the one that waits lets its answer wait behind. A request
-whose answer waits may be repeated: then the broker's newer answer takes the place of the one that waits.
+Kafka, but for those that go ahead of one that waits, of a client that matches them by id. At most one thing waits: a
+request that has not gone to the broker, or an answer that has not gone to the client; a further request of the client
+ends the wait first, unless the one that waits lets its answer wait behind, or go ahead. A request whose answer waits
+may be repeated: then the broker's newer answer takes the place of the one that waits.
 
 Answers are matched to requests by their correlation id and never counted: Produce with acks=0 has no answer.
 """
@@ -64,7 +65,7 @@ class Exchange:
 
     @property
     def is_last(self) -> bool:
-        """Whether the client has sent nothing behind this request; else its answer must pass at once."""
+        """Whether the client has sent nothing behind this request that waits for its answer; else that passes now."""
         return self.relay.last is self
 
     def pass_on(self) -> None:
@@ -93,6 +94,10 @@ class TrafficReader(Protocol):
 
     def answered(self, exchange: Exchange, frame: bytes, now_ms: int) -> Buffer | None:
         """Take the answer to a request that was read; return what passes now, or None: `Exchange.answer` sends it."""
+        ...
+
+    def goes_ahead(self, head: RequestHead) -> bool:
+        """Whether the answer to a request that is read may go ahead of one that waits."""
         ...
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
@@ -141,7 +146,7 @@ class Relay:
         self._waiting: Exchange | None = None
         self._is_answer_waiting = False
         self.last: Exchange | None = None
-        """The last request of the client, where it is read."""
+        """The last request of the client, but for those whose answers go ahead, where it is read."""
         self._behind: list[Buffer] = []
         """Answers that wait behind one that waits."""
         self._sent_id: int | None = None
@@ -223,7 +228,8 @@ class Relay:
     def _request_received(self, frame: bytes, now_ms: int) -> None:
         exchange = Exchange(self, request_head(frame), frame, now_ms)
         self._follow(exchange, now_ms)
-        self.last = exchange
+        if not self._reader.goes_ahead(exchange.head):
+            self.last = exchange
         if self._reader.request(exchange, now_ms):
             self._pass(exchange)
         else:
@@ -279,7 +285,10 @@ class Relay:
                 self.answer(exchange, passing)
         elif passing is not None:
             exchange.is_answered = True
-            self._send(passing)
+            if self._reader.goes_ahead(exchange.head):
+                self._to_client(passing)
+            else:
+                self._send(passing)
         else:
             assert self._waiting is None, "one thing waits at a time"
             assert exchange.is_last, "only the last request's answer may wait"

@@ -113,7 +113,7 @@ class Runtime:
         self.parked: dict[Parked, Ticket] = {}
         """The requests that wait."""
         self.classic_parking: ClassicParking[Heartbeat, HeartbeatResult] = ClassicParking(
-            timers, self._answer_of, _ALIVE, self._note_announced
+            timers, self._answer_of, HeartbeatResult, self._note_announced
         )
         self._is_parking = config.kohort_group_heartbeat_park
         self._commit_hold_ms = config.kohort_group_commit_hold_ms

@@ -1,14 +1,14 @@
-"""The connections of a simulated client: requests out as they come, responses back in order, over one or several.
+"""The connections of a simulated client: requests out as they come, responses back, over one or several.
 
-A request is answered once: by its response, or by NETWORK_EXCEPTION or REQUEST_TIMED_OUT. A broker answers in order, so
-a request that times out takes the connection with it. Failures are reported in an event of their own, never from inside
-the call that caused them. Which requests to the coordinator share a connection differs between client libraries
-(`client_kinds.Layout`); the coordinator is looked up once, and again when a connection to it fails.
+A request is answered once: by its response, or by NETWORK_EXCEPTION or REQUEST_TIMED_OUT. A broker answers in order,
+but for commits of clients that match answers by id; a request that times out takes the connection with it. Failures are
+reported in an event of their own, never from inside the call that caused them. Which requests to the coordinator share
+a connection differs between client libraries (`client_kinds.Layout`); the coordinator is looked up once, and again when
+a connection to it fails.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from random import Random
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from kohort.member.deadlines import Backoff
 from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import matches_answers_by_id
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.network import Address, End, Network
 from kohort.sim.kernel.scheduler import Due
@@ -75,12 +76,14 @@ class PeerConnection:
     """A connection to the address that `where` returns; None where that is not known now, and `retry` comes later.
 
     `opening` is a request to send first on each connection, whose response is ignored. `lost` is called at each end.
+    `is_ordered`: whether responses must come in the order of their requests.
     """
 
     def __init__(
         self, host: Host, network: Network, where: Callable[[], Address | None], lost: Callable[[], None]
     ) -> None:
         self.opening: bytes | None = None
+        self.is_ordered = True
         self._host = host
         self._network = network
         self._where = where
@@ -91,9 +94,9 @@ class PeerConnection:
         self._is_connecting = False
         self._waiting: list[_Call] = []
         """What is to be sent once there is a connection."""
-        self._pending: deque[_Call] = deque()
+        self._pending: dict[int, _Call] = {}
+        """By correlation id, in the order in which they were sent."""
         self._sent = 0
-        self._answered = 0
         self._alarm: Due | None = None
         self._is_closed = False
 
@@ -186,10 +189,9 @@ class PeerConnection:
         self._abandon(code)
 
     def _abandon(self, code: ErrorCode) -> None:
-        failed = [*self._pending, *self._waiting]
+        failed = [*self._pending.values(), *self._waiting]
         self._pending.clear()
         self._waiting.clear()
-        self._answered = self._sent
         if failed:
             self._host.after_us(0, self._fail, failed, code)
 
@@ -202,10 +204,10 @@ class PeerConnection:
 
     def _send(self, call: _Call) -> None:
         assert self._end is not None, "only an open connection carries requests"
-        self._sent += 1
-        self._pending.append(call)
+        self._sent = self._sent + 1 & 0x7FFFFFFF
+        self._pending[self._sent] = call
         frame = call.frame
-        self._end.send(frame[:8] + _CORRELATION.pack(self._sent & 0x7FFFFFFF) + frame[12:])
+        self._end.send(frame[:8] + _CORRELATION.pack(self._sent) + frame[12:])
 
     def _take(self, chunk: bytes) -> None:
         try:
@@ -216,10 +218,9 @@ class PeerConnection:
         for frame in frames:
             if not self._pending:
                 return  # the answer before this one had the connection dropped
-            self._answered += 1
             (correlation_id,) = _CORRELATION.unpack_from(frame)
-            assert correlation_id == self._answered & 0x7FFFFFFF, "a broker answers in order"
-            call = self._pending.popleft()
+            assert not self.is_ordered or correlation_id == next(iter(self._pending)), "a broker answers in order"
+            call = self._pending.pop(correlation_id)
             call.answered(ErrorCode.NONE, call.read(frame))
 
     def _look_at_the_clock(self) -> None:
@@ -227,7 +228,7 @@ class PeerConnection:
         if not self._pending and not self._waiting:
             return
         now_us = self._host.scheduler.now_us
-        next_us = min([call.deadline_us for call in (*self._pending, *self._waiting)])
+        next_us = min([call.deadline_us for call in (*self._pending.values(), *self._waiting)])
         if next_us <= now_us:
             self._break(ErrorCode.REQUEST_TIMED_OUT)
         else:
@@ -279,6 +280,8 @@ class PeerConnections:
         self._coordinated = tuple(dict.fromkeys((self.group, self.joins, self.offsets)))
         if software is not None:
             self.group.opening = self.joins.opening = self.opening(software)
+            for connection in self._coordinated:
+                connection.is_ordered = not matches_answers_by_id(software)
 
     def version(self, api: Api) -> int:
         """Return the version in which this peer speaks an API."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from logging import CRITICAL, Logger
 from typing import TypeVar
@@ -18,10 +19,10 @@ from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriv
 from kohort.member import Identity, effects, inputs
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
-from kohort.parking.client_software import KOHORT
+from kohort.parking.client_software import KOHORT, REPEATS_HEARTBEAT
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.scheduler import outcome_of
-from kohort.sim.peers.client_kinds import ClientKind, Pace, PeerConfig
+from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
 from kohort.sim.peers.peer_connection import PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.message import Request
@@ -107,11 +108,12 @@ class PeerLink:
 class PacedDriver:
     """A member of the classic protocol with the pace of another client library, applied from outside."""
 
-    def __init__(self, driver: ClassicDriver, pace: Pace, host: Host, take: Take) -> None:
+    def __init__(self, driver: ClassicDriver, kind: ClientKind, host: Host, take: Take) -> None:
         self.member = driver.member
         self.topic_metadata = driver.topic_metadata
         self._driver = driver
-        self._pace = pace
+        self._pace = kind.pace
+        self._software = kind.software or ""
         self._host = host
         self._take = take
 
@@ -140,6 +142,9 @@ class PacedDriver:
                 session.mark_heartbeat_sent(now_ms)
             case _:
                 pass
+        if isinstance(event, inputs.HeartbeatAnswered) and event.error is REPEATS_HEARTBEAT.get(self._software):
+            # After this error our own member, too, sends its heartbeat again soon, and counts its session on.
+            return replace(event, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return event
 
     def _overlap(self, identity: Identity) -> None:
@@ -162,7 +167,7 @@ def driver_of(
         return ConsumerDriver(link, member_config, _new_member_id(connections.random.randbytes))
     embedded = ConsumerProtocol(kind.embedded_version)
     driver = ClassicDriver(link, member_config, kind.made_assignors(), embedded=embedded)
-    return driver if kind.pace == "waits" else PacedDriver(driver, kind.pace, connections.host, take)
+    return driver if kind.pace == "waits" else PacedDriver(driver, kind, connections.host, take)
 
 
 def _new_member_id(randbytes: Callable[[int], bytes]) -> str:

@@ -35,6 +35,8 @@ class Reader:
         self.passed_keys: list[int] = []
         self.oversized_keys: list[int] = []
         self.lets_wait = lets_wait
+        self.ahead: set[int] = set()
+        """Correlation ids of requests whose answers go ahead."""
 
     def reads(self, head: RequestHead) -> bool:
         return head.api_key == READ
@@ -53,6 +55,9 @@ class Reader:
             self.waiting.append(exchange)
             return None
         return frame
+
+    def goes_ahead(self, head: RequestHead) -> bool:
+        return head.correlation_id in self.ahead
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
         del now_ms
@@ -154,6 +159,19 @@ def test_answers_behind_one_that_continues_to_wait_do_so_too() -> None:
     assert bytes(ends.client) == answer(1, b"news") + answer(2)
     waiting.answer(answer(1))
     assert len(ends.client) == len(answer(1, b"news") + answer(2)), "it is answered once"
+
+
+def test_answers_that_go_ahead_leave_before_one_that_waits() -> None:
+    ends = Ends(lets_wait=True)
+    ends.reader.ahead = {1, 3}
+    ends.relay.from_client(request(READ, 2) + request(READ, 1), 0)
+    ends.relay.from_broker(answer(2, HELD) + answer(1), 0)
+    ends.relay.from_client(request(READ, 3) + request(OTHER, 4), 0)
+    ends.relay.from_broker(answer(3, b"ahead") + answer(4), 0)
+    assert bytes(ends.client) == answer(1) + answer(3, b"ahead")
+    [waiting] = ends.reader.waiting
+    waiting.answer(answer(2))
+    assert bytes(ends.client) == answer(1) + answer(3, b"ahead") + answer(2) + answer(4)
 
 
 def test_an_answer_with_requests_behind_it_cannot_wait() -> None:
