@@ -8,6 +8,8 @@ import pytest
 from tests.unit.node.desk import Desk, fetch
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 
+from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import REPEATS_HEARTBEAT
 from kohort.wire.messages import DescribeGroupsRequest, LeaveGroupRequest, MetadataRequest
 
 INTERVAL_MS, COMMIT_MS = 3_000, 5_000
@@ -64,6 +66,46 @@ def test_heartbeat_is_answered_before_the_request_behind_it() -> None:
     assert heartbeat.error_code == 0
     assert commit.topics[0].partitions[0].error_code == 0
     assert codes(leader) == []
+
+
+def settled_client(software: str) -> tuple[Desk, GroupMember]:
+    """Return the member of a stable group, of this client, whose second heartbeat is parked."""
+    desk = group_desk(kohort_group_heartbeat_park=True)
+    (member,) = stable_group(desk, 1, session_timeout_ms=45_000)
+    member.peer.connection.client_software = (software, "1")
+    for _ in range(2):
+        desk.advance(INTERVAL_MS)
+        member.peer.answers()
+        member.peer.send(member.heartbeat_request(), 4)
+    member.peer.answers()
+    assert len(desk.node.coordinator.runtime.classic_parking) == 1
+    return desk, member
+
+
+def test_answer_to_a_commit_goes_ahead_where_the_client_matches_answers_by_id() -> None:
+    desk, member = settled_client("librdkafka")
+    for offset in (11, 12):
+        member.peer.send(member.commit_request(0, offset), 9)
+        (commit,) = member.peer.answers()
+        assert commit.topics[0].partitions[0].error_code == 0
+    GroupMember(desk).enter()
+    assert codes(member) == [REBALANCE_IN_PROGRESS]
+
+
+@pytest.mark.parametrize(("software", "error"), REPEATS_HEARTBEAT.items())
+def test_commit_of_a_client_that_sends_its_heartbeat_again_ends_it_with_the_error_for_that(
+    software: str, error: ErrorCode
+) -> None:
+    desk, member = settled_client(software)
+    member.peer.send(member.commit_request(0, 11), 9)
+    heartbeat, commit = member.peer.answers()
+    assert heartbeat.error_code == error
+    assert commit.topics[0].partitions[0].error_code == 0
+    desk.advance(100)
+    member.peer.send(member.heartbeat_request(), 4)
+    assert codes(member) == []
+    GroupMember(desk).enter()
+    assert codes(member) == [REBALANCE_IN_PROGRESS]
 
 
 def committing_by_timer(commit_hold_ms: int, after_ms: int = COMMIT_MS) -> tuple[Desk, GroupMember]:
@@ -206,24 +248,6 @@ def test_heartbeat_of_a_static_java_member_is_answered_at_once_since_its_close_w
     for _ in range(3):
         desk.advance(INTERVAL_MS)
         assert member.heartbeat() == 0
-
-
-@pytest.mark.parametrize(("commits", "answered"), [(True, [0]), (False, [])])
-def test_heartbeat_of_a_kgo_member_that_commits_by_itself_is_answered_at_once(
-    *, commits: bool, answered: list[int]
-) -> None:
-    """A commit would cut its wait short, and kgo's next heartbeat comes an interval after the answer."""
-    desk = group_desk(kohort_group_heartbeat_park=True)
-    (member,) = stable_group(desk, 1)
-    member.peer.connection.client_software = ("kgo", "1.20")
-    for beat in range(4):
-        desk.advance(INTERVAL_MS)
-        member.peer.send(member.heartbeat_request(), 4)
-        if beat < 3:
-            member.peer.answers()
-            if commits:
-                assert member.commit() == 0
-    assert codes(member) == answered
 
 
 @pytest.mark.parametrize(("software", "assignor"), [("sarama", "range"), ("unknown", "RoundRobinAssigner")])
