@@ -1,17 +1,20 @@
-"""OffsetCommit: only one of a member's timer is delayed, and others end the parking of a heartbeat at once."""
+"""OffsetCommit behind a parked heartbeat: it is answered ahead, ends the heartbeat, or is delayed if a timer sends it."""
 
 from __future__ import annotations
 
-from tests.unit.gateway.classic_members import Member, group
+from tests.unit.gateway.classic_members import Member, group, leave
 
-from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
+from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import JAVA
+from kohort.wire.frames import decode_response
+from kohort.wire.messages import HeartbeatResponse, OffsetCommitResponse
 
 
 def committing_by_timer(commit_hold_ms: int) -> Member:
     """Return a member that has committed three times by its timer, each 5 s after the last one."""
     holding = PolicyTable((Policy(treatment=Treatment.PARK, commit_hold_ms=commit_hold_ms),))
-    member = group("a", "b", policies=holding)["a"]
+    member = group("a", "b", software="kafka-python", policies=holding)["a"]
     for now_ms in range(2_000, 15_001, 1_000):
         if now_ms % 3_000 == 0:
             member.heartbeat(now_ms)
@@ -45,10 +48,31 @@ def test_the_commit_of_a_member_that_closes_is_answered_at_once() -> None:
     assert len(member.to_client) == 2
 
 
-def test_a_member_of_kgo_that_commits_by_itself_is_not_parked() -> None:
-    member = group("a", "b", software="kgo")["a"]
-    for now_ms in range(1_000, 16_000, 5_000):
+def test_a_commit_ends_a_heartbeat_so_that_its_client_sends_it_again() -> None:
+    members = group("a", "b", software=JAVA)
+    for now_ms in (3_000, 6_000):
+        members["a"].heartbeat(now_ms)
+    members["a"].errors()
+    members["a"].commit(6_010)
+    heartbeat, commit = members["a"].to_client
+    assert decode_response(HeartbeatResponse, 3, heartbeat[4:])[1].error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert commit
+    members["a"].to_client.clear()
+    members["a"].heartbeat(6_200)
+    leave(members["b"], 6_300)
+    members["a"].gateway.tick(6_310)
+    members["a"].answered(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 3, 6_310)
+    assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_commit_is_answered_ahead_of_a_parked_heartbeat_where_the_client_matches_by_id() -> None:
+    member = group("a", "b", software="librdkafka")["a"]
+    for now_ms in (3_000, 6_000):
+        member.heartbeat(now_ms)
+    parked = member.sent
+    member.to_client.clear()
+    for now_ms in (6_010, 6_020):
         member.commit(now_ms)
-        member.to_client.clear()
-        member.heartbeat(now_ms + 2_000)
-        assert member.errors() == [ErrorCode.NONE]
+    answers = [decode_response(OffsetCommitResponse, 2, frame[4:])[0] for frame in member.to_client]
+    assert answers == [parked + 1, parked + 2]
+    assert member.gateway.parked_heartbeats(GroupProtocol.CLASSIC) == 1
