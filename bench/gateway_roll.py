@@ -16,7 +16,7 @@ from interop.kafka import ApacheKafka
 from interop.kohort_gateway import KohortGateway
 
 from bench.result import Aim, Outcome, Result
-from bench.roll import MAKES, RATIOS, each, roll, rolling
+from bench.roll import AUTOMATIC, MAKES, RATIOS, REPORTED, each, roll, rolling
 
 SETTINGS = """
 [[policies]]
@@ -39,7 +39,7 @@ def rolled(
 ) -> tuple[list[float], float, int, int]:
     """Do it to a new group; return what `roll` does, and how many records were written and how many of them lost."""
     with rolling(bootstrap, f"{protocol} {name}", topic=f"{protocol}-{name.replace(' ', '-')}") as (group, load):
-        closes, killed = roll(group, protocol, quick, kills=kills, is_reported=True)
+        closes, killed = roll(group, protocol, quick, kills=kills, more=AUTOMATIC | REPORTED)
         written = load.stop().keys()
         try:
             group.await_(lambda: written <= group.positions_read().keys(), "all is read", READ_S)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from interop.brokers import Broker
 from interop.group import Group, Member
@@ -47,6 +48,17 @@ PAUSES_S = (4.0, 6.7, 5.2, 7.9, 4.6, 5.4)
 
 None is near a multiple of three seconds, where milliseconds decide whether members learn at once or an interval later.
 """
+MIXES: Mapping[str, Sequence[str]] = {
+    "java": ("java",) * 6,
+    "librdkafka": ("librdkafka",) * 6,
+    "kgo": ("kgo",) * 6,
+    "kohort": ("kohort",) * 6,
+    "java-librdkafka": ("java", "librdkafka") * 3,
+}
+"""Clients that stay in reach though they commit, six of one make and two in turns."""
+PAUSES_OF_A_DEPLOY_S = (10.0, 12.7, 11.2, 13.9, 10.6, 11.4)
+"""As `PAUSES_S`, of a deploy that waits until a process is ready: some two heartbeats later all are in reach."""
+MIX_RATIOS = {"eager": 0.15, "cooperative": 0.2}
 KILLED = 0
 AUTOMATIC = {"auto": "1"}
 REPORTED = {"report": "1"}
@@ -67,11 +79,21 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
 
 
 def roll(
-    group: Group, protocol: str, quick: bool, *, kills: bool = True, is_reported: bool = False
+    group: Group,
+    protocol: str,
+    quick: bool,
+    *,
+    kills: bool = True,
+    more: Mapping[str, str] = AUTOMATIC,
+    makes: Sequence[str] = (),
+    pauses_s: Sequence[float] = PAUSES_S,
 ) -> tuple[list[float], float]:
-    """Close and restart each member, then kill one; return the partition-seconds of each close, and of the kill."""
-    settings = SETTINGS[protocol] | AUTOMATIC | (REPORTED if is_reported else {})
-    makes = MAKES[protocol]
+    """Close and restart each member, then kill one; return the partition-seconds of each close, and of the kill.
+
+    `makes` are the clients, all that know the protocol unless given; `more` are settings of each.
+    """
+    settings = {**SETTINGS[protocol], **more}
+    makes = makes or MAKES[protocol]
     members = [group.start(make, **settings) for make in makes]
     group.calm(4, 90)
 
@@ -83,7 +105,7 @@ def roll(
         return unowned_s(group.gone + group.members, start_s, time.monotonic())
 
     closes = []
-    for index, pause_s in enumerate(PAUSES_S[:2] if quick else PAUSES_S):
+    for index, pause_s in enumerate(pauses_s[:2] if quick else pauses_s):
         group.await_(partial(_is_past, time.monotonic() + pause_s - 4), "time goes by", 60)
         closes.append(replace(index, group.leave))
     killed = replace(KILLED, group.kill) if kills and not quick else 0.0
@@ -95,10 +117,10 @@ def _is_past(until_s: float) -> bool:
     return time.monotonic() >= until_s
 
 
-def rolled(broker: Broker, protocol: str, quick: bool, *, kills: bool = True) -> tuple[list[float], float]:
+def rolled(broker: Broker, protocol: str, quick: bool, **choices: Any) -> tuple[list[float], float]:
     """Do it to a new group on a new broker."""
     with broker, rolling(broker.bootstrap, f"{protocol} on {broker.name}") as (group, _):
-        return roll(group, protocol, quick, kills=kills)
+        return roll(group, protocol, quick, **choices)
 
 
 @contextmanager
@@ -136,6 +158,18 @@ def rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
         aim = Aim(1, of_ratio=True, at_most=True)
         note = "one member killed and started again at once; its session lasts 45 s"
         yield Result(f"kill, {protocol}", "s", [killed], [their_killed], "Apache Kafka", aim, note)
+
+
+def rolls_of_a_mix(quick: bool, *, mix: str) -> Iterator[Outcome]:
+    """Measure some clients at the pace of a deploy, which commit by a timer, and which commit each batch."""
+    for protocol, ratio in MIX_RATIOS.items():
+        for commits, more in (("auto-commit", AUTOMATIC), ("commits of each batch", {})):
+            choices = {"kills": False, "makes": MIXES[mix], "pauses_s": PAUSES_OF_A_DEPLOY_S, "more": more}
+            closes, _ = rolled(KohortBroker(), protocol, quick, **choices)
+            their_closes, _ = rolled(ApacheKafka(), protocol, quick, **choices)
+            aim = Aim(ratio if more else 0.3, of_ratio=True, at_most=True)
+            name, note = f"roll, {mix}, {protocol}, {commits}", f"ours {each(closes)}; Kafka's {each(their_closes)}"
+            yield Result(name, "s", [sum(closes)], [sum(their_closes)], "Apache Kafka", aim, note)
 
 
 def parked(quick: bool) -> Iterator[Outcome]:

@@ -39,7 +39,7 @@ from bench.large_group import acl_checks, large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped, line
-from bench.roll import MAKES, parked, rolls
+from bench.roll import MAKES, MIXES, parked, rolls, rolls_of_a_mix
 from bench.round_latency import round_latency
 from bench.server_assignors import server_rows
 from bench.settle import settle
@@ -62,6 +62,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "rebalance": rebalance,
     "settle": settle,
     **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
+    **{f"roll-{mix}": partial(rolls_of_a_mix, mix=mix) for mix in MIXES},
     "parked": parked,
     "throughput": throughput,
     "throughput-tls": throughput_over_tls,
