@@ -1,4 +1,4 @@
-"""OffsetCommit behind a parked heartbeat: it is answered ahead, ends the heartbeat, or is delayed if a timer sends it."""
+"""OffsetCommit behind a parked heartbeat: its answer goes ahead, ends it, or is delayed if a timer sent it."""
 
 from __future__ import annotations
 
