@@ -2,10 +2,9 @@
 
 The law: replies leave in the order of their requests, but those to commits before that to a parked heartbeat where the
 client matches them by id; and as in Kafka a connection works on one request at a time, so frames behind a parked
-request wait in the backlog. A request that waits only for the disk does
-not block the ones behind it, and what a member asks for while its own JoinGroup or SyncGroup waits, such as a commit
-of its generation, is carried out when it arrives if its API allows it; only its answer waits, in the backlog too
-where a frame before it is still there.
+request wait in the backlog. A request that waits only for the disk does not block the ones behind it, and what a member
+asks for while its own JoinGroup or SyncGroup waits, such as a commit of its generation, is carried out when it arrives
+if its API allows it; only its answer waits, in the backlog too where a frame before it is still there.
 """
 
 from __future__ import annotations

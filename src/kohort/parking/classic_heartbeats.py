@@ -1,10 +1,9 @@
 """Parking of heartbeats of classic members, and rounds that eager members learn of together.
 
-The laws: a heartbeat is answered when its group's answer changes, eager members of a round together, and no later than
-its sender's interval allows. To answer a heartbeat, the group decides it again. Of what follows a parked heartbeat only
-commits of the same member leave it parked: their answers go ahead of its own where the client takes them so, else the
-answer of one waits if its timer sends it or a round is being announced. A heartbeat that another commit ends is
-answered with an error after which its client sends it again at once, where there is one.
+The laws: a heartbeat is answered when its group's answer changes, which the group decides again, eager members of a
+round together, and no later than its sender's interval allows. A commit of its member is answered ahead of it where the
+client takes that, waits behind it if a timer sends it or a round is being announced, or ends it, with an error after
+which the client sends it again at once, if there is one. Any other request ends it.
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
 whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
