@@ -55,7 +55,7 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     repeat_until_ms: int
     """Until when it may be answered so that its client sends it again: a session lasts from the last success.
 
-    It is the next multiple of a third of the session: then the members of a group are out of reach at the same time.
+    It is the next multiple of a third of the session: then the members of a group are not parked at the same time.
     """
     is_overtaken: bool
     """Whether its client takes the answers to commits before its own."""

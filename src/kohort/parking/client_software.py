@@ -55,7 +55,7 @@ _MATCHES_BY_ID = ("librdkafka", "confluent-kafka", "rdkafka", "platformatic-kafk
 def matches_answers_by_id(software: str) -> bool:
     """Whether a client finds the request of an answer by its correlation id, in whatever order answers come.
 
-    librdkafka (`rd_kafka_waitresp_find`) and its bindings, which name themselves; @platformatic/kafka keeps a map.
+    librdkafka (`rd_kafka_waitresp_find`) and its bindings, which name themselves; @platformatic/kafka has a map.
     Java, kgo, sarama, kafka-python and aiokafka close the connection instead.
     """
     return software.startswith(_MATCHES_BY_ID)
