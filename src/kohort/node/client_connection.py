@@ -71,7 +71,7 @@ class Request:
     work: Steps[Any] | None = None
     """What is to be done for it in further turns."""
     is_ahead: bool = False
-    """Whether its reply leaves before that of the request that is kept: the client matches replies by id."""
+    """Whether its reply leaves before that of a parked request: the client matches replies by id."""
     blocks: bool = True
     """Whether later requests wait if this is not answered when its handler returns; the handler may clear it."""
     dropped: Callable[[], None] | None = None
