@@ -55,7 +55,8 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     repeat_until_ms: int
     """Until when it may be answered so that its client sends it again: a session lasts from the last success.
 
-    It is the next multiple of a third of the session: then the members of a group are not parked at the same time.
+    It is the next multiple of a third of the session: then the members of a group are not parked at the same time. -1
+    where it may not, or the session is so short that this would not gain two intervals.
     """
     is_overtaken: bool
     """Whether its client takes the answers to commits before its own."""
@@ -253,9 +254,10 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         parked = ParkedClassicHeartbeat(self, heartbeat, answer)
         parked.interval = interval
         parked.commit_hold_ms, parked.has_commit, parked.is_overtaken = 0, False, False
-        parked.latest_ms = interval.alive_ms + session_timeout_ms - interval.usual_ms - SLACK_MS
-        third_ms = max(1, session_timeout_ms // 3)
-        parked.repeat_until_ms = (interval.alive_ms // third_ms + 1) * third_ms
+        parked.latest_ms = min(now_ms - interval.usual_ms, interval.alive_ms) + session_timeout_ms - SLACK_MS
+        third_ms = session_timeout_ms // 3
+        is_long = interval.can_repeat and third_ms >= 2 * interval.usual_ms
+        parked.repeat_until_ms = (interval.alive_ms // third_ms + 1) * third_ms if is_long else -1
         self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
         until_ms = now_ms + wait_ms
         if interval.pace is ClientPace.FROM_ANSWER and now_ms < parked.repeat_until_ms:

@@ -53,9 +53,9 @@ class Member:
     def answered(self, answer: Response, version: int, now_ms: int) -> None:
         self.relay.from_broker(b"".join(encode_response(answer, version, self.sent)), now_ms)
 
-    def join(self, now_ms: int) -> None:
+    def join(self, now_ms: int, session_timeout_ms: int = SESSION_MS) -> None:
         request = JoinGroupRequest(group_id="g", member_id=self.id, protocol_type="consumer", protocols=[RANGE])
-        request.session_timeout_ms, request.rebalance_timeout_ms = SESSION_MS, 300_000
+        request.session_timeout_ms, request.rebalance_timeout_ms = session_timeout_ms, 300_000
         self.send(request, 5, now_ms)
 
     def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE, *, answered_after_ms: int = 0) -> None:
@@ -80,13 +80,14 @@ def group(
     software: str = "apache-kafka-java",
     policies: PolicyTable = EVERYTHING_PARKED,
     gateway: Gateway | None = None,
+    session_timeout_ms: int = SESSION_MS,
 ) -> dict[str, Member]:
     """Return the members of a group that is stable at 0 ms, the first of which leads it."""
     gateway = gateway or Gateway(GroupSettings(), lambda *_: None, policies=policies)
     members = {name: Member(gateway, name, software) for name in names}
     everyone: list[Any] = [JoinGroupResponse.Member(member_id=name, metadata=RANGE.metadata) for name in names]
     for member in members.values():
-        member.join(0)
+        member.join(0, session_timeout_ms)
     for name, member in members.items():
         listed = everyone if name == names[0] else []
         joined = JoinGroupResponse(generation_id=1, protocol_name="range", leader=names[0], member_id=name)

@@ -49,7 +49,7 @@ def test_the_commit_of_a_member_that_closes_is_answered_at_once() -> None:
 
 
 def test_a_commit_ends_a_heartbeat_so_that_its_client_sends_it_again() -> None:
-    members = group("a", "b", software=JAVA)
+    members = group("a", "b", software=JAVA, session_timeout_ms=45_000)
     for now_ms in (3_000, 6_000):
         members["a"].heartbeat(now_ms)
     members["a"].errors()
