@@ -4,12 +4,17 @@ otherwise a process takes whole modules, those that take longest first."""
 from __future__ import annotations
 
 import os
+import signal
 from collections import Counter
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from tests.depth import examples
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what it runs in the background so, and programs that tests start and interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How fast a machine draws examples is not what the tests are about: two cores may have twenty processes.
 settings.register_profile(
