@@ -88,7 +88,7 @@ def listener_plan(facts: ClusterFacts, wishes: Wishes) -> GatewayPlan:
         lines = tuple(_with_listener(node, own, Endpoint(LISTENER, wishes.gateway, ports[node.node_id])))
         steps.append(GatewayStep(f"Add a listener to node {node.node_id}: in its server.properties", lines))
     if todo:
-        steps.append(GatewayStep(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients go on as before"))
+        steps.append(GatewayStep(f"Restart {_nodes(todo)}{_one_by_one(todo)}; clients continue as before"))
     protocols = {node.protocol(node.reached_by or "") for node in nodes}
     is_tls = any(each.endswith("SSL") for each in protocols)
     steps += _gateway_steps(facts.bootstrap_servers, wishes.gateway, "listener", servers, is_tls=is_tls)

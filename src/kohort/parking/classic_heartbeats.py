@@ -18,7 +18,6 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import REPEATS_HEARTBEAT, matches_answers_by_id
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import ClientPace, HeartbeatInterval
 from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_INTERVAL_MS
@@ -49,17 +48,11 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     The next heartbeat, an interval after the answer, then still arrives within the session.
     """
 
-    __slots__ = ("commit_hold_ms", "has_commit", "interval", "is_overtaken", "latest_ms", "repeat_until_ms")
+    __slots__ = ("commit_hold_ms", "has_commit", "interval", "latest_ms", "repeat_until_ms")
     interval: HeartbeatInterval
     latest_ms: int
-    repeat_until_ms: int
-    """Until when it may be answered so that its client sends it again: a session lasts from the last success.
-
-    It is the next multiple of a third of the session: then the members of a group are not parked at the same time. -1
-    where it may not, or the session is so short that this would not gain two intervals.
-    """
-    is_overtaken: bool
-    """Whether its client takes the answers to commits before its own."""
+    repeat_until_ms: int | None
+    """Until when it may be answered so that its client sends it again, if at all."""
     commit_hold_ms: int
     """How long the answer to a commit of its member's timer is delayed behind it while nothing happens."""
     has_commit: bool
@@ -202,13 +195,12 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 return None
             interval.note_software(software)
             is_delayed = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
-            is_overtaken = matches_answers_by_id(software)
-            can_wait &= is_delayed or is_overtaken or not interval.is_cut_short(now_ms)
+            can_wait &= is_delayed or not interval.is_cut_short(now_ms, session_timeout_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None
             parked = self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms)
-            parked.commit_hold_ms, parked.is_overtaken = commit_hold_ms, is_overtaken
+            parked.commit_hold_ms = commit_hold_ms
             return parked
         group = self._groups.get(heartbeat.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
@@ -221,10 +213,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             interval = self._interval_of(member_id, now_ms)
             interval.note_software(software)
             wait_ms = interval.await_round(now_ms, session_timeout_ms)
-            if wait_ms:
-                parked = self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms)
-                parked.is_overtaken = matches_answers_by_id(software)
-                return parked
+            return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         return None
 
     def _interval_of(self, member_id: str, now_ms: int) -> HeartbeatInterval:
@@ -253,15 +242,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             before.followed(Follower.HEARTBEAT, now_ms)
         parked = ParkedClassicHeartbeat(self, heartbeat, answer)
         parked.interval = interval
-        parked.commit_hold_ms, parked.has_commit, parked.is_overtaken = 0, False, False
+        parked.commit_hold_ms, parked.has_commit = 0, False
         parked.latest_ms = min(now_ms - interval.usual_ms, interval.alive_ms) + session_timeout_ms - SLACK_MS
-        third_ms = session_timeout_ms // 3
-        is_long = interval.can_repeat and third_ms >= 2 * interval.usual_ms
-        parked.repeat_until_ms = (interval.alive_ms // third_ms + 1) * third_ms if is_long else -1
+        repeat_until_ms = parked.repeat_until_ms = interval.repeat_until_ms(session_timeout_ms)
         self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
         until_ms = now_ms + wait_ms
-        if interval.pace is ClientPace.FROM_ANSWER and now_ms < parked.repeat_until_ms:
-            until_ms = min(until_ms, parked.repeat_until_ms + 1)
+        if interval.pace is ClientPace.FROM_ANSWER and repeat_until_ms is not None and now_ms < repeat_until_ms:
+            until_ms = min(until_ms, repeat_until_ms + 1)
         self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
         return parked
 
@@ -405,13 +392,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         whose program is known not to wait.
         """
         assert isinstance(parked, ParkedClassicHeartbeat), "what waits here was parked here"
-        if parked.is_overtaken and follower is Follower.COMMIT:
+        if parked.interval.is_overtaken and follower is Follower.COMMIT:
             return True
         group = self._groups[parked.heartbeat.group_id]
         result = self._decide(parked.heartbeat, now_ms)
         pace = self._paces.get(parked.heartbeat.member_id)
         is_timer = follower is Follower.COMMIT and pace is not None and pace.is_on_time(now_ms)
-        if result.is_quiet and is_timer and parked.commit_hold_ms and not parked.interval.can_repeat:
+        if result.is_quiet and is_timer and parked.commit_hold_ms and parked.repeat_until_ms is None:
             assert pace is not None, "a timer has a pace"
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
@@ -431,17 +418,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             elif is_long:
                 result = self._alive
                 self._lose(announcement, parked)
-        self._answer(
-            parked, result if follower is not Follower.COMMIT else self._for_repeat(parked, result, now_ms), now_ms
-        )
+        self._answer(parked, result, now_ms, can_repeat=follower is Follower.COMMIT)
         return False
-
-    def _for_repeat(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> AnswerT:
-        """Return the answer after which the client sends the heartbeat again soon, if there is one, else the result."""
-        if result.error is not ErrorCode.NONE or now_ms > parked.repeat_until_ms:
-            return result
-        error = parked.interval.error_for_repeat(now_ms)
-        return result if error is ErrorCode.NONE else self._answer_with(error)
 
     def _end_wait(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> None:
         """Answer a heartbeat in time for its sender: while its round is announced, that its member is alive."""
@@ -459,9 +437,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                     self._timers.arm(parked, until_ms, partial(self._end_wait, parked))
                     return
                 self._lose(announcement, parked)
-        if parked.interval.pace is ClientPace.FROM_ANSWER:
-            result = self._for_repeat(parked, result, now_ms)
-        self._answer(parked, result, now_ms)
+        self._answer(parked, result, now_ms, can_repeat=parked.interval.pace is ClientPace.FROM_ANSWER)
 
     def drop(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         """Remove a heartbeat without an answer: its sender has disconnected."""
@@ -477,12 +453,23 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         announcement.unreached.add(heartbeat.member_id)
         self._reach_changed(heartbeat.group_id, (heartbeat.member_id,), False)
 
-    def _answer(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], result: AnswerT, now_ms: int) -> None:
+    def _answer(
+        self,
+        parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT],
+        result: AnswerT,
+        now_ms: int,
+        *,
+        can_repeat: bool = False,
+    ) -> None:
+        """Answer a heartbeat; one without an error, if it may be, so that its client sends it again soon."""
+        error = ErrorCode.NONE
+        if can_repeat and not result.error and now_ms <= (parked.repeat_until_ms or 0):
+            error = parked.interval.error_for_repeat(now_ms)
         self._remove(parked)
-        parked.interval.answered(now_ms, is_for_repeat=result.error in REPEATS_HEARTBEAT.values())
+        parked.interval.answered(now_ms, is_for_repeat=bool(error))
         if parked.has_commit and (pace := self._paces.get(parked.heartbeat.member_id)) is not None:
             pace.answered(now_ms)
-        parked.answer(result)
+        parked.answer(self._answer_with(error) if error else result)
 
     def _remove(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         parked.parking = None

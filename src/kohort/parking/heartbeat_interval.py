@@ -16,7 +16,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import COUNTING_FROM_ANSWERS, KOHORT, MAY_OVERLAP, REPEATS_HEARTBEAT
+from kohort.parking.client_software import (
+    COUNTING_FROM_ANSWERS,
+    KOHORT,
+    MAY_OVERLAP,
+    REPEATS_HEARTBEAT,
+    matches_answers_by_id,
+)
 from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
@@ -116,6 +122,8 @@ class HeartbeatInterval:
     _trial_end_ms: int = 0
     _repeat_error: ErrorCode | None = None
     """The error after which its client sends a heartbeat again, NONE where there is none; None: not known."""
+    is_overtaken: bool = False
+    """Whether its client takes the answers to commits before that to a heartbeat."""
 
     def __post_init__(self) -> None:
         self.answered_ms = self.committed_ms = self.alive_ms = self.arrived_ms
@@ -130,28 +138,32 @@ class HeartbeatInterval:
         """Whether it is known when the next heartbeat comes if the last one waits."""
         return self.pace not in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER) and self._learnt not in _LATE
 
-    def is_cut_short(self, now_ms: int) -> bool:
+    def is_cut_short(self, now_ms: int, session_timeout_ms: int) -> bool:
         """Whether a wait that begins now would make the next heartbeat late.
 
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
         member would learn later of a round than without parking, and the whole group with it.
         """
-        if self.pace is not ClientPace.FROM_ANSWER or self.can_repeat:
+        if self.pace is not ClientPace.FROM_ANSWER or self.is_overtaken:
             return False
-        return now_ms - self.committed_ms < NO_COMMIT_MS
+        return now_ms - self.committed_ms < NO_COMMIT_MS and self.repeat_until_ms(session_timeout_ms) is None
 
-    @property
-    def can_repeat(self) -> bool:
-        """Whether its client sends a heartbeat again that ends with an error."""
-        return bool(self._repeat_error) and self.interval_ms >= LEAST_REPEATED_MS
+    def repeat_until_ms(self, session_timeout_ms: int) -> int | None:
+        """Return until when a heartbeat may end with an error after which its client sends it again; None: never.
+
+        A client's session lasts from the last success, so it is the next multiple of a third of the session: then the
+        members of a group are not parked at the same time. A third that is shorter than two intervals is not worth it.
+        """
+        third_ms, interval_ms = session_timeout_ms // 3, self.interval_ms
+        if not self._repeat_error or interval_ms < LEAST_REPEATED_MS or third_ms < 2 * interval_ms:
+            return None
+        return (self.alive_ms // third_ms + 1) * third_ms
 
     def error_for_repeat(self, now_ms: int) -> ErrorCode:
         """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE."""
-        if self._repeat_error is None or not self.can_repeat:
-            return ErrorCode.NONE
         if self.pace is not ClientPace.FROM_ANSWER and self.arrived_ms + self.interval_ms - now_ms < NEXT_IS_NEAR_MS:
             return ErrorCode.NONE
-        return self._repeat_error
+        return self._repeat_error or ErrorCode.NONE
 
     def answered(self, now_ms: int, *, is_for_repeat: bool = False) -> None:
         """A heartbeat that waited is answered, perhaps with an error after which its client sends it again."""
@@ -169,6 +181,7 @@ class HeartbeatInterval:
         """Take the pace that a client's software, as ApiVersions names it, is known to have; else it is found out."""
         if software and self._repeat_error is None:
             self._repeat_error = REPEATS_HEARTBEAT.get(software, ErrorCode.NONE)
+            self.is_overtaken = matches_answers_by_id(software)
         if software in COUNTING_FROM_ANSWERS:
             self.pace = ClientPace.FROM_ANSWER
         elif software == KOHORT:

@@ -58,7 +58,7 @@ def test_each_node_has_a_port_of_its_own() -> None:
         "advertised.listeners=PLAINTEXT://kafka-1:9092,GATEWAY://gateway.example:9191",
         "advertised.listeners=PLAINTEXT://kafka-2:9092,GATEWAY://gateway.example:9192",
     ]
-    assert "Restart nodes 1, 2, one after the other; clients go on as before" in titles(plan)
+    assert "Restart nodes 1, 2, one after the other; clients continue as before" in titles(plan)
     assert ("bootstrap.servers=gateway.example:9191,gateway.example:9192",) in [step.lines for step in plan.steps]
 
 

@@ -250,6 +250,24 @@ def test_heartbeat_of_a_static_java_member_is_answered_at_once_since_its_close_w
         assert member.heartbeat() == 0
 
 
+@pytest.mark.parametrize(("commits", "answered"), [(True, [0]), (False, [])])
+def test_heartbeat_of_a_kgo_member_that_commits_by_itself_is_answered_at_once(
+    *, commits: bool, answered: list[int]
+) -> None:
+    """A commit would cut its wait short, and kgo's next heartbeat comes an interval after the answer."""
+    desk = group_desk(kohort_group_heartbeat_park=True)
+    (member,) = stable_group(desk, 1)
+    member.peer.connection.client_software = ("kgo", "1.20")
+    for beat in range(4):
+        desk.advance(INTERVAL_MS)
+        member.peer.send(member.heartbeat_request(), 4)
+        if beat < 3:
+            member.peer.answers()
+            if commits:
+                assert member.commit() == 0
+    assert codes(member) == answered
+
+
 @pytest.mark.parametrize(("software", "assignor"), [("sarama", "range"), ("unknown", "RoundRobinAssigner")])
 def test_clients_that_do_nothing_else_meanwhile_have_heartbeats_answered_at_once(software: str, assignor: str) -> None:
     # sarama names itself, kafkajs by its assignor alone.

@@ -76,3 +76,12 @@ def test_a_commit_is_answered_ahead_of_a_parked_heartbeat_where_the_client_match
     answers = [decode_response(OffsetCommitResponse, 2, frame[4:])[0] for frame in member.to_client]
     assert answers == [parked + 1, parked + 2]
     assert member.gateway.parked_heartbeats(GroupProtocol.CLASSIC) == 1
+
+
+def test_a_member_of_kgo_with_a_short_session_that_commits_by_itself_is_not_parked() -> None:
+    member = group("a", "b", software="kgo")["a"]
+    for now_ms in range(1_000, 16_000, 5_000):
+        member.commit(now_ms)
+        member.to_client.clear()
+        member.heartbeat(now_ms + 2_000)
+        assert member.errors() == [ErrorCode.NONE]
