@@ -1,8 +1,10 @@
-"""Partition-seconds without an owner in a rolling restart, on our broker and on Apache Kafka in turns.
+"""Partition-seconds without an owner in a rolling restart: on our broker, through a gateway, and on Apache Kafka.
 
-Six clients in one group, 12 partitions, 500 records a second, auto-commit, every time at its default. Each member is
-closed and started again, after pauses that are the same on both brokers; then one is killed and started again at once:
-the session timeout is the floor of that.
+Each cell of the table is one kind of group: six clients, a protocol, how they commit, and the pace of the deploy. 12
+partitions, 500 records a second, every time at its default. Three such groups run beside each other, so that what else
+the machine does is the same for all: one on our broker, one on Apache Kafka, and one on that Kafka through
+`kohort gateway --park '*'`. Each member is closed and started again, after pauses that are the same in all three. Every
+record that is read is reported, and those read twice and never are counted.
 """
 
 from __future__ import annotations
@@ -12,16 +14,17 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from interop.brokers import Broker
 from interop.group import Group, Member
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
-from interop.producers import Load
+from interop.kohort_gateway import KohortGateway
+from interop.producers import Load, Written
 
 from bench.result import Aim, Outcome, Result
 from interop import ownership
@@ -34,35 +37,107 @@ MAKES: Mapping[str, Sequence[str]] = {
     "cooperative": ("java", "librdkafka", "kafka_python", "kgo", "kohort", "java"),
     "consumer": ("java", "librdkafka", "kgo", "kohort", "java", "librdkafka"),
 }
-"""Who knows the protocol; aiokafka is eager only, and kafka-python knows no consumer protocol."""
+"""Six makes that know the protocol; aiokafka is eager only, and kafka-python knows no consumer protocol."""
 SETTINGS = {
     "eager": {"assignor": "range"},
     "cooperative": {"assignor": "cooperative-sticky"},
     "consumer": {"protocol": "consumer"},
 }
-RATIOS = {"eager": 0.6, "cooperative": 0.3, "consumer": 0.3}
-HELD = {"kohort.group.commit.hold.ms": "3000"}
-"""Ours once more, for members that commit by themselves: their commits have no heartbeat answered early."""
-PAUSES_S = (4.0, 6.7, 5.2, 7.9, 4.6, 5.4)
-"""From a settled group to the next close: phases of a heartbeat of three seconds, and of a commit of five.
+MIXED = "six"
+TWO = "java+librdkafka"
+ALONE = ("java", "librdkafka", "kgo", "kohort", "aiokafka", "kafka_python")
+STRICT = frozenset({"aiokafka", "kafka_python"})
+"""Clients that demand the order of answers, and repeat no heartbeat."""
+COMMITS: Mapping[str, Mapping[str, str]] = {
+    "auto": {"auto": "1", "report": "1"},
+    "sync": {"session_ms": "45000", "heartbeat_ms": "3000"},
+}
+"""By a timer of five seconds, and by the program after each batch; the times are what clients have by default."""
+SHORT_SESSION = {"aiokafka": {"session_ms": "10000"}}
+"""Whose default session is another one."""
+PAUSES_S: Mapping[int, Sequence[float]] = {
+    12: (10.0, 12.7, 11.2, 13.9, 10.6, 11.4),
+    5: (4.0, 6.7, 5.2, 7.9, 4.6, 5.4),
+}
+"""By pace, from a settled group to the next close: phases of a heartbeat of three seconds, and of a commit of five.
 
 None is near a multiple of three seconds, where milliseconds decide whether members learn at once or an interval later.
+12 is a deploy that waits until a process is ready: some two heartbeats later all are in reach.
 """
-MIXES: Mapping[str, Sequence[str]] = {
-    "java": ("java",) * 6,
-    "librdkafka": ("librdkafka",) * 6,
-    "kgo": ("kgo",) * 6,
-    "kohort": ("kohort",) * 6,
-    "java-librdkafka": ("java", "librdkafka") * 3,
-}
-"""Clients that stay in reach though they commit, six of one make and two in turns."""
-PAUSES_OF_A_DEPLOY_S = (10.0, 12.7, 11.2, 13.9, 10.6, 11.4)
-"""As `PAUSES_S`, of a deploy that waits until a process is ready: some two heartbeats later all are in reach."""
-MIX_RATIOS = {"eager": 0.15, "cooperative": 0.2}
+LONGEST_S = 225
+"""A cell that is not done by then fails: so many cells can be measured one by one."""
+READ_S = 40
+"""How long the last records may take to be read."""
+BROKER, GATEWAY, KAFKA = "our broker", "gateway", "Apache Kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One group of the table. `kills`: one member is killed instead, and none is closed."""
+
+    clients: str
+    protocol: str
+    commits: str
+    pace_s: int
+    kills: bool = False
+
+    @property
+    def row(self) -> str:
+        """The name of its row."""
+        if self.kills:
+            return f"kill-{self.protocol}"
+        return f"roll-{self.clients}-{self.protocol}-{self.commits}-{self.pace_s}"
+
+    @property
+    def makes(self) -> Sequence[str]:
+        """The programs of its six members."""
+        if self.clients == MIXED:
+            return MAKES[self.protocol]
+        return tuple(self.clients.split("+")) * (6 // len(self.clients.split("+")))
+
+    @property
+    def aim(self) -> Aim:
+        """What part of the time on Apache Kafka partitions may be without an owner."""
+        if self.kills or self.clients in STRICT:
+            limit = 1.0
+        elif self.protocol == "consumer":
+            limit = 0.3
+        elif STRICT.intersection(self.makes):
+            limit = 0.6
+        elif self.commits == "sync" or self.pace_s == min(PAUSES_S):
+            limit = 0.3
+        else:
+            limit = {"eager": 0.15, "cooperative": 0.2}[self.protocol]
+        return Aim(limit, of_ratio=True, at_most=True)
+
+    def settings(self, make: str) -> dict[str, str]:
+        """Return the arguments of one of its programs."""
+        more = SHORT_SESSION.get(make, {}) if self.commits == "sync" else {}
+        return {**SETTINGS[self.protocol], **COMMITS[self.commits], **more}
+
+
+CELLS = [
+    Cell(clients, protocol, commits, pace_s)
+    for pace_s in PAUSES_S
+    for commits in COMMITS
+    for protocol, makes in MAKES.items()
+    for clients in (*ALONE, TWO, MIXED)
+    if clients in makes or clients in (TWO, MIXED)
+]
+"""In the order in which they are measured."""
+KILLS = [Cell(MIXED, protocol, "auto", min(PAUSES_S), kills=True) for protocol in MAKES]
 KILLED = 0
-AUTOMATIC = {"auto": "1"}
-REPORTED = {"report": "1"}
-"""What is read is printed too, so that no record is lost unseen."""
+
+
+@dataclass(slots=True)
+class Rolled:
+    """What a rolling restart cost one group."""
+
+    unowned_s: list[float] = field(default_factory=list)
+    """By close, the partition-seconds without an owner."""
+    written: int = 0
+    read_twice: int = 0
+    never_read: int = 0
 
 
 def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
@@ -78,98 +153,91 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
     return PARTITIONS * (end_s - start_s) - owned_s
 
 
-def roll(
-    group: Group,
-    protocol: str,
-    quick: bool,
-    *,
-    kills: bool = True,
-    more: Mapping[str, str] = AUTOMATIC,
-    makes: Sequence[str] = (),
-    pauses_s: Sequence[float] = PAUSES_S,
-) -> tuple[list[float], float]:
-    """Close and restart each member, then kill one; return the partition-seconds of each close, and of the kill.
+def roll(group: Group, cell: Cell, quick: bool, until_s: float) -> list[float]:
+    """Close and restart each member, or kill one and restart it; return the partition-seconds of each time."""
+    members = [group.start(make, **cell.settings(make)) for make in cell.makes]
+    group.calm(4, until_s - time.monotonic())
 
-    `makes` are the clients, all that know the protocol unless given; `more` are settings of each.
-    """
-    settings = {**SETTINGS[protocol], **more}
-    makes = makes or MAKES[protocol]
-    members = [group.start(make, **settings) for make in makes]
-    group.calm(4, 90)
-
-    def replace(index: int, end: Callable[[Member], None]) -> float:
-        start_s = time.monotonic()
+    def replaced(index: int, end: Callable[[Member], None]) -> float:
+        start_s, make = time.monotonic(), cell.makes[index]
         end(members[index])
-        members[index] = group.start(makes[index], **settings)
-        group.calm(4, 120)
+        members[index] = group.start(make, **cell.settings(make))
+        group.calm(4, until_s - time.monotonic())
         return unowned_s(group.gone + group.members, start_s, time.monotonic())
 
-    closes = []
-    for index, pause_s in enumerate(pauses_s[:2] if quick else pauses_s):
+    if cell.kills:
+        return [replaced(KILLED, group.kill)]
+    costs = []
+    for index, pause_s in enumerate(PAUSES_S[cell.pace_s][: 2 if quick else None]):
         group.await_(partial(_is_past, time.monotonic() + pause_s - 4), "time goes by", 60)
-        closes.append(replace(index, group.leave))
-    killed = replace(KILLED, group.kill) if kills and not quick else 0.0
-    print(f"{'':34} {group.name}: closes {each(closes)}; kill {killed:.1f}", flush=True)
-    return closes, killed
+        costs.append(replaced(index, group.leave))
+    return costs
 
 
 def _is_past(until_s: float) -> bool:
     return time.monotonic() >= until_s
 
 
-def rolled(broker: Broker, protocol: str, quick: bool, **choices: Any) -> tuple[list[float], float]:
-    """Do it to a new group on a new broker."""
-    with broker, rolling(broker.bootstrap, f"{protocol} on {broker.name}") as (group, _):
-        return roll(group, protocol, quick, **choices)
-
-
-@contextmanager
-def rolling(bootstrap: str, name: str, *, topic: str = "rolled") -> Iterator[tuple[Group, Load]]:
-    """Yield a new group on a new topic to which records are written all the time."""
+def rolled(name: str, bootstrap: str, cell: Cell, quick: bool, until_s: float) -> Rolled:
+    """Do it to a new group on a new topic to which records are written all the time."""
+    topic = f"{cell.row.replace('+', '-')}-{name.replace(' ', '-')}"
     with tempfile.TemporaryDirectory() as folder:
         with Admin(bootstrap) as admin:
             admin.create_topic(topic, partitions=PARTITIONS)
-        group = Group(bootstrap, name, topic, PARTITIONS, Path(folder))
+        group = Group(bootstrap, f"{cell.row} {name}", topic, PARTITIONS, Path(folder))
         group.are_troubles_expected = True
         with group, Load(bootstrap, topic, keys=100, pause_s=0.2) as load:
-            yield group, load
+            result = Rolled(roll(group, cell, quick, until_s))
+            written = load.stop()
+            await_read(group, written, min(READ_S, until_s - time.monotonic()))
+            counts = group.positions_read()
+    result.written, result.never_read = len(written), len(written.keys() - counts)
+    result.read_twice = counts.total() - len(counts)
+    print(f"{'':34} {name}: {each(result.unowned_s)}", flush=True)
+    return result
 
 
-def each(closes: Sequence[float]) -> str:
+def await_read(group: Group, written: Written, timeout_s: float) -> None:
+    """Wait until all records were read, or for so long."""
+    until_s = time.monotonic() + timeout_s
+    while written.keys() - group.positions_read() and time.monotonic() < until_s:
+        group.await_(partial(_is_past, time.monotonic() + 0.5), "time goes by", 60)
+
+
+def each(costs: Sequence[float]) -> str:
     """Return the figures of each close, for a note."""
-    return ", ".join(f"{close:.1f}" for close in closes)
+    return ", ".join(f"{cost:.1f}" for cost in costs)
 
 
-def rolls(quick: bool, *, protocol: str) -> Iterator[Outcome]:
-    """Measure one protocol on both brokers."""
-    closes, killed = rolled(KohortBroker(), protocol, quick)
-    their_closes, their_killed = rolled(ApacheKafka(), protocol, quick)
-    aim = Aim(RATIOS[protocol], of_ratio=True, at_most=True)
-    makes = ", ".join(MAKES[protocol])
-    note = f"partition-seconds without an owner; {makes}: ours {each(closes)}; Kafka's {each(their_closes)}"
-    yield Result(f"roll, {protocol}", "s", [sum(closes)], [sum(their_closes)], "Apache Kafka", aim, note)
-    if protocol != "consumer":
-        held, _ = rolled(KohortBroker(HELD), protocol, quick, kills=False)
-        note = f"{', '.join(f'{name}={value}' for name, value in HELD.items())}: {each(held)}"
-        yield Result(
-            f"roll, {protocol}, commits held", "s", [sum(held)], [sum(their_closes)], "Apache Kafka", aim, note
-        )
-    if not quick:
-        aim = Aim(1, of_ratio=True, at_most=True)
-        note = "one member killed and started again at once; its session lasts 45 s"
-        yield Result(f"kill, {protocol}", "s", [killed], [their_killed], "Apache Kafka", aim, note)
-
-
-def rolls_of_a_mix(quick: bool, *, mix: str) -> Iterator[Outcome]:
-    """Measure some clients at the pace of a deploy, which commit by a timer, and which commit each batch."""
-    for protocol, ratio in MIX_RATIOS.items():
-        for commits, more in (("auto-commit", AUTOMATIC), ("commits of each batch", {})):
-            choices = {"kills": False, "makes": MIXES[mix], "pauses_s": PAUSES_OF_A_DEPLOY_S, "more": more}
-            closes, _ = rolled(KohortBroker(), protocol, quick, **choices)
-            their_closes, _ = rolled(ApacheKafka(), protocol, quick, **choices)
-            aim = Aim(ratio if more else 0.3, of_ratio=True, at_most=True)
-            name, note = f"roll, {mix}, {protocol}, {commits}", f"ours {each(closes)}; Kafka's {each(their_closes)}"
-            yield Result(name, "s", [sum(closes)], [sum(their_closes)], "Apache Kafka", aim, note)
+def rolls(quick: bool, *, cell: Cell) -> Iterator[Outcome]:
+    """Measure one cell."""
+    until_s = time.monotonic() + LONGEST_S
+    with ExitStack() as stack, ThreadPoolExecutor(3) as threads:
+        kafka = stack.enter_context(ApacheKafka())
+        gateway = stack.enter_context(KohortGateway(kafka.bootstrap, "--park", "*", "--quiet"))
+        broker = stack.enter_context(KohortBroker())
+        addresses = {KAFKA: kafka.bootstrap, GATEWAY: gateway.bootstrap, BROKER: broker.bootstrap}
+        running = {
+            name: threads.submit(rolled, name, bootstrap, cell, quick, until_s) for name, bootstrap in addresses.items()
+        }
+        found = {name: future.result() for name, future in running.items()}
+        fallbacks = sum("only observed" in line for line in gateway.child.text().splitlines())
+    theirs = found[KAFKA]
+    for name in (BROKER, GATEWAY):
+        ours, title = found[name], f"{cell.row}, {name}"
+        note = f"partition-seconds by {'kill' if cell.kills else 'close'}, {', '.join(cell.makes)}: "
+        note += f"{each(ours.unowned_s)}; {KAFKA} {each(theirs.unowned_s)}"
+        if name == GATEWAY and fallbacks:
+            note += f"; {fallbacks} times the group fell back to being observed"
+        yield Result(title, "s", [sum(ours.unowned_s)], [sum(theirs.unowned_s)], KAFKA, cell.aim, note)
+        for what, our_count, their_count, limit in (
+            # A killed member's records are read again from its last commit, wherever that was.
+            ("read twice", ours.read_twice, theirs.read_twice, None if cell.kills else theirs.read_twice),
+            ("never read", ours.never_read, theirs.never_read, 0),
+        ):
+            aim = None if limit is None else Aim(limit, of_ratio=False, at_most=True)
+            note = f"of {ours.written:,}"
+            yield Result(f"{title}, {what}", "records", [our_count], [their_count], KAFKA, aim, note)
 
 
 def parked(quick: bool) -> Iterator[Outcome]:
@@ -181,7 +249,7 @@ def parked(quick: bool) -> Iterator[Outcome]:
         group = Group(bootstrap, "at rest", "rolled", PARTITIONS, Path(folder))
         with group, Load(bootstrap, "rolled", keys=100, pause_s=0.2):
             for make in MAKES["eager"]:
-                group.start(make, **(SETTINGS["eager"] | AUTOMATIC))
+                group.start(make, **SETTINGS["eager"], auto="1")
             group.calm(8, 90)
             shares = sampled(embedded, group, 10 if quick else 60)
     for make, samples in shares.items():

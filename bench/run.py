@@ -1,13 +1,15 @@
 """Runs the rows, prints the table, writes build/bench/results.json.
 
-python -m bench [--only ROW,ROW] [--quick] [--json FILE]
+python -m bench [--only ROW,ROW] [--missing] [--quick] [--json FILE]
 
-The file keeps the newest figures of each row: who measures one row again leaves the others as they were.
+The file keeps the newest figures of each row: who measures one row again leaves the others as they were. Several runs
+may write the same file at the same time.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -30,7 +32,6 @@ from bench.first_query import first_query
 from bench.fleet_decode import fleet_decode
 from bench.fleet_pipeline import fleet_pipeline
 from bench.gateway_held import gateway_held
-from bench.gateway_roll import gateway_rolls
 from bench.gateway_settle import gateway_settle
 from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
@@ -39,7 +40,7 @@ from bench.large_group import acl_checks, large_group
 from bench.rebalance import rebalance
 from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped, line
-from bench.roll import MAKES, MIXES, parked, rolls, rolls_of_a_mix
+from bench.roll import CELLS, KILLS, parked, rolls
 from bench.round_latency import round_latency
 from bench.server_assignors import server_rows
 from bench.settle import settle
@@ -61,8 +62,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "acl-checks": acl_checks,
     "rebalance": rebalance,
     "settle": settle,
-    **{f"roll-{protocol}": partial(rolls, protocol=protocol) for protocol in MAKES},
-    **{f"roll-{mix}": partial(rolls_of_a_mix, mix=mix) for mix in MIXES},
+    **{cell.row: partial(rolls, cell=cell) for cell in [*CELLS, *KILLS]},
     "parked": parked,
     "throughput": throughput,
     "throughput-tls": throughput_over_tls,
@@ -70,7 +70,6 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "streams": streams,
     "streams-join": streams_join,
     "gateway-settle": gateway_settle,
-    **{f"gateway-roll-{protocol}": partial(gateway_rolls, protocol=protocol) for protocol in MAKES},
     "gateway-traffic": gateway_traffic,
     "gateway-held": gateway_held,
     "codec": codec,
@@ -90,6 +89,8 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "fleet-decode": fleet_decode,
     "fleet-pipeline": fleet_pipeline,
 }
+FAMILIES = ("roll", "kill")
+"""Rows that are many; of `roll`, `roll-CLIENTS-PROTOCOL-COMMITS-PACE`, and of `kill`, `kill-PROTOCOL`."""
 RESULTS = Path(__file__).resolve().parent.parent / "build" / "bench" / "results.json"
 QUICK_RESULTS = RESULTS.with_name("quick.json")
 
@@ -97,15 +98,30 @@ QUICK_RESULTS = RESULTS.with_name("quick.json")
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Figures beside their peers, in one run")
-    parser.add_argument("--only", metavar="ROW,ROW", default=",".join(ROWS), help=f"of {', '.join(ROWS)}")
+    others = [name for name in ROWS if name.partition("-")[0] not in FAMILIES]
+    shown = f"of {', '.join([*others, *FAMILIES])}; the beginning of names, up to a hyphen, means all of them"
+    parser.add_argument("--only", metavar="ROW,ROW", default=",".join(ROWS), help=shown)
+    parser.add_argument("--missing", action="store_true", help="no row that the file of figures has already")
     parser.add_argument("--quick", action="store_true", help="short samples: shows that the rows work, no more")
     parser.add_argument("--json", metavar="FILE", type=Path, help="where the figures go")
     given = parser.parse_args()
     given.json = given.json or (QUICK_RESULTS if given.quick else RESULTS)
-    given.only = given.only.split(",")
-    if unknown := [name for name in given.only if name not in ROWS]:
-        parser.error(f"no such row: {', '.join(unknown)} (there are {', '.join(ROWS)})")
+    names = given.only.split(",")
+    if unknown := [name for name in names if not rows_of(name)]:
+        parser.error(f"no such row: {', '.join(unknown)} ({shown})")
+    known = measured(given.json) if given.missing else set()
+    given.only = [row for name in names for row in rows_of(name) if row not in known]
     return given
+
+
+def rows_of(name: str) -> list[str]:
+    """Return the row of a name, else those whose names begin with it and a hyphen."""
+    return [name] if name in ROWS else [row for row in ROWS if row.startswith(f"{name}-")]
+
+
+def measured(file: Path) -> set[str]:
+    """Return the rows of which a file has figures."""
+    return {each["row"] for each in kept(file, ()) if "skipped" not in each}
 
 
 def measure(name: str, quick: bool) -> Iterator[Outcome]:
@@ -127,29 +143,31 @@ def as_json(outcome: Outcome, row: str, cores: float) -> dict[str, Any]:
     return {**at, "busy_cores": round(cores, 2), **outcome.as_json()}
 
 
-def kept(file: Path, measured: Collection[str]) -> list[dict[str, Any]]:
-    """Return what a file has of rows that were not measured now."""
+def kept(file: Path, replaced: Collection[str]) -> list[dict[str, Any]]:
+    """Return what a file has of rows that were not measured now, and that there are."""
     try:
         before = json.loads(file.read_text())["results"]
     except (FileNotFoundError, ValueError, KeyError):
         return []
-    return [each for each in before if each["row"] not in measured]
+    return [each for each in before if each["row"] in ROWS and each["row"] not in replaced]
 
 
 def store(given: argparse.Namespace, found: list[dict[str, Any]], load: tuple[float, float, float]) -> None:
     """Write what was measured so far; rows that the file has and this run has not reached stay in it."""
-    measured = {each["row"] for each in found}
-    document = {
-        "quick": given.quick,
-        "cores": os.cpu_count(),
-        "load_before": load,
-        "load_after": os.getloadavg(),
-        "python": platform.python_version(),
-        "machine": platform.platform(),
-        "results": sorted([*kept(given.json, measured), *found], key=lambda each: list(ROWS).index(each["row"])),
-    }
     given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(document, indent=1, default=str) + "\n")
+    with given.json.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another run may have added rows since
+        others = kept(given.json, {each["row"] for each in found})
+        document = {
+            "quick": given.quick,
+            "cores": os.cpu_count(),
+            "load_before": load,
+            "load_after": os.getloadavg(),
+            "python": platform.python_version(),
+            "machine": platform.platform(),
+            "results": sorted([*others, *found], key=lambda each: list(ROWS).index(each["row"])),
+        }
+        given.json.write_text(json.dumps(document, indent=1, default=str) + "\n")
 
 
 def main() -> int:

@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from bench import roll_table
 from bench.result import Aim, number
 from bench.run import RESULTS, ROWS
 
@@ -60,15 +61,18 @@ def sections(text: str) -> dict[str, str]:
 
 
 def page(document: dict[str, Any], before: str = "") -> str:
-    """Return the page; `before` is the page as it was, whose other sections stay."""
-    known = sections(before)
+    """Return the page; `before` is the page as it was, whose other sections stay, if there are such rows still."""
+    order = list(dict.fromkeys(roll_table.SECTION if row in roll_table.ROWS else row for row in ROWS))
+    known = {name: text for name, text in sections(before).items() if name in order}
     for row, lines in groupby(document["results"], key=lambda each: each["row"]):
         found = list(lines)
         text = ROW_HEAD.format(row=row, day=found[0]["at"][:10]) + "".join(map(line, found))
         notes = [f"- {each['name'].strip()}: {each['note']}\n" for each in found if each.get("note")]
-        known[row] = text + ("\n" + "".join(notes) if notes else "")
-    ordered = sorted(known, key=[*ROWS, *known].index)
-    return "\n".join([HEAD.format(cores=document["cores"]), *(known[row] for row in ordered)])
+        if row in order:
+            known[row] = text + ("\n" + "".join(notes) if notes else "")
+    rolls = [each for each in document["results"] if each["row"] in roll_table.ROWS]
+    known[roll_table.SECTION] = roll_table.section(rolls, known.get(roll_table.SECTION, ""))
+    return "\n".join([HEAD.format(cores=document["cores"]), *(known[row] for row in sorted(known, key=order.index))])
 
 
 def main() -> int:

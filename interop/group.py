@@ -56,11 +56,13 @@ class Member(Account):
 
     def read(self) -> None:
         """Take in the lines that it has printed since the last time."""
-        text = self.child.text()
-        end = text.rfind("\n") + 1
-        for line in text[self._seen : end].splitlines():
-            self.take(json.loads(line))
-        self._seen = max(self._seen, end)
+        with self.child.output.open("rb") as output:
+            output.seek(self._seen)
+            lines, newline, _ = output.read().rpartition(b"\n")
+        if newline:
+            for line in lines.split(b"\n"):
+                self.take(json.loads(line.decode(errors="replace")))
+            self._seen += len(lines) + 1
 
     def complaint(self) -> str:
         """Return what it wrote on stderr, for a message."""
