@@ -10,7 +10,6 @@ record that is read is reported, and those read twice and never are counted.
 from __future__ import annotations
 
 import itertools
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from interop.group import Group, Member
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
 from interop.kohort_gateway import KohortGateway
+from interop.parked_share import parked_shares
 from interop.producers import Load, Written
 
 from bench.result import Aim, Outcome, Result
@@ -240,34 +240,32 @@ def rolls(quick: bool, *, cell: Cell) -> Iterator[Outcome]:
             yield Result(f"{title}, {what}", "records", [our_count], [their_count], KAFKA, aim, note)
 
 
+PARKED: Mapping[str, tuple[str, bool]] = {
+    "at rest": ("sync", False),
+    "auto-commit": ("auto", True),
+    "commit after each batch": ("sync", True),
+}
+"""How members commit, and whether there is something to read and so to commit."""
+
+
 def parked(quick: bool) -> Iterator[Outcome]:
-    """Say for which share of the time a heartbeat of each client is here, in a group at rest with auto-commit."""
-    with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as embedded, tempfile.TemporaryDirectory() as folder:
-        bootstrap = embedded.bootstrap_servers
+    """Say for which share of the time a heartbeat of each client is here, in a settled group of one of each."""
+    for name, (commits, is_loaded) in PARKED.items():
+        cell = Cell(MIXED, "eager", commits, max(PAUSES_S))
+        for client_id, share in _parked_in(cell, is_loaded=is_loaded, quick=quick).items():
+            yield Result(f"heartbeat parked, {client_id}, {name}", "%", [100 * share], [], "", None, "of the time")
+
+
+def _parked_in(cell: Cell, *, is_loaded: bool, quick: bool) -> dict[str, float]:
+    with ExitStack() as stack:
+        embedded = stack.enter_context(EmbeddedBroker(group_initial_rebalance_delay_ms=0))
+        bootstrap, folder = embedded.bootstrap_servers, stack.enter_context(tempfile.TemporaryDirectory())
         with Admin(bootstrap) as admin:
             admin.create_topic("rolled", partitions=PARTITIONS)
-        group = Group(bootstrap, "at rest", "rolled", PARTITIONS, Path(folder))
-        with group, Load(bootstrap, "rolled", keys=100, pause_s=0.2):
-            for make in MAKES["eager"]:
-                group.start(make, **SETTINGS["eager"], auto="1")
-            group.calm(8, 90)
-            shares = sampled(embedded, group, 10 if quick else 60)
-    for make, samples in shares.items():
-        share = 100 * statistics.fmean(samples)
-        yield Result(f"heartbeat parked, {make}", "%", [share], [], "", None, "of the time, at rest with auto-commit")
-
-
-def sampled(embedded: EmbeddedBroker, group: Group, duration_s: float) -> dict[str, list[bool]]:
-    """Return by client, again and again, whether a heartbeat of it was parked."""
-    node = embedded.broker.node
-    assert node is not None, "the broker runs"
-    coordinator = node.coordinator
-    described = coordinator.describe(group.name)
-    assert described is not None, "the group is there"
-    found: dict[str, list[bool]] = {member.client_id: [] for member in described.members}
-    until_s = time.monotonic() + duration_s
-    while time.monotonic() < until_s:
-        for member in described.members:
-            found[member.client_id].append(coordinator.runtime.classic_parking.is_parked(group.name, member.member_id))
-        time.sleep(0.02)
-    return found
+        group = stack.enter_context(Group(bootstrap, "settled", "rolled", PARTITIONS, Path(folder)))
+        if is_loaded:
+            stack.enter_context(Load(bootstrap, "rolled", keys=100, pause_s=0.2))
+        for make in cell.makes:
+            group.start(make, **cell.settings(make))
+        group.calm(8 if quick else 30, 120)  # commits of a timer are known after twenty seconds
+        return parked_shares(embedded, [group.name], 10 if quick else 60)

@@ -65,8 +65,12 @@ class Member(Account):
             self._seen += len(lines) + 1
 
     def complaint(self) -> str:
-        """Return what it wrote on stderr, for a message."""
-        return self.child.output.with_suffix(".err").read_text(errors="replace")[-2000:]
+        """Return the end of what it wrote on stderr, for a message."""
+        return self.log()[-2000:]
+
+    def log(self) -> str:
+        """Return what it wrote on stderr."""
+        return self.child.output.with_suffix(".err").read_text(errors="replace")
 
     def leave(self) -> None:
         """Ask it to leave and wait until it has."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from textwrap import fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from interop import jars
@@ -43,6 +43,8 @@ Groups are rolled from one protocol to the other under load: members that give u
 pause, and what is read again had not been committed when its next owner got the partition.
 
 """
+FIGURES = ROOT / "docs" / "figures.md"
+IN_REACH = "For how much of the time a heartbeat is parked"
 THROUGH_GATEWAYS = "Java through the gateway"
 CLIENTS_THROUGH_GATEWAYS = "Clients of others through the gateway"
 VALUES_IN_TABLES = "Values in Delta and Iceberg tables"
@@ -56,7 +58,13 @@ record that was produced is read, no request times out, and no group falls back 
 
 The figures are how long the join and the leave took until the group was at rest again, in one run, beside others on
 two cores, with nothing to read and heartbeats at their default interval. `observed` is mode `listener` without
-`--park`; sarama, kafkajs, kafka-go and aiokafka are not parked unless a policy lists them.
+`--park`; sarama, kafkajs and kafka-go are not parked unless a policy lists them.
+
+""",
+    IN_REACH: """\
+A member with a parked heartbeat is notified of a rebalance at once. Measured by the row `parked` of `python -m bench`:
+a settled eager group of one client of each, on our broker, all times at their defaults. What each client does with a
+commit is in [the guide](guide/gateway.md#which-clients-gain-what), and what no client gains just after a rebalance.
 
 """,
     LOCKED_BROKER: """\
@@ -108,6 +116,7 @@ OF_PROTOCOLS = Columns(
 )
 OF_BROKERS = Columns("", tuple(BROKER_NAMES.values()))
 OF_WAYS = Columns("joins / leaves", tuple("observed" if way == "observe" else way for way in WAYS), False)
+OF_REACH = Columns("client", ("at rest", "auto-commit", "commit after each batch"), False)
 OF_GATEWAYS = Columns("", tuple(map(str, GATEWAYS.values())))
 OF_LOGINS = Columns("logs in", tuple(LOGINS), False)
 OF_READERS = Columns(
@@ -118,7 +127,7 @@ OF_READERS = Columns(
     ),
     False,
 )
-TABLES = (OF_READERS, OF_LOGINS, OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_GATEWAYS)
+TABLES = (OF_READERS, OF_LOGINS, OF_PROTOCOLS, OF_BROKERS, OF_WAYS, OF_REACH, OF_GATEWAYS)
 
 
 class Place(NamedTuple):
@@ -212,6 +221,12 @@ def cells_of_run(outcomes: Outcomes) -> Cells:
     return {where: text(each) for where, each in places.items()}
 
 
+def cells_of_figures(figures: str) -> Cells:
+    """Return the cells of what the row `parked` of the bench has measured."""
+    found = re.findall(r"^\| heartbeat parked, ([^,|]+), ([^,|]+) \| ([\d.]+ %) \|", figures, re.MULTILINE)
+    return {Place(IN_REACH, OF_REACH, client, commits): share for client, commits, share in found}
+
+
 def cells_of_page(page: str) -> Cells:
     """Return the cells that a page has."""
     cells: Cells = {}
@@ -250,7 +265,7 @@ def text_of(section: str) -> str:
 
 def page(cells: Cells) -> str:
     """Return the page of these cells."""
-    sections = dict.fromkeys([CLIENTS_THROUGH_GATEWAYS, *(where.section for where in cells)])
+    sections = dict.fromkeys([CLIENTS_THROUGH_GATEWAYS, IN_REACH, *(where.section for where in cells)])
     sections[THROUGH_GATEWAYS] = sections.pop(THROUGH_GATEWAYS, None)  # to the end
     parts = [HEAD.format(kafka=kafka_version())]
     for section in sections:
@@ -264,13 +279,13 @@ def page(cells: Cells) -> str:
 
 
 def main() -> int:
-    """Write the page, or say what to run first."""
-    if not RESULTS.exists():
-        print("nothing to write: run make interop first", file=sys.stderr)
-        return 1
-    results = json.loads(RESULTS.read_text())
+    """Write the page."""
+    results: dict[str, Any] = {"is_whole": False, "cells": {}}
+    if RESULTS.exists():
+        results = json.loads(RESULTS.read_text())
     earlier = {} if results["is_whole"] else cells_of_page(PAGE.read_text())
-    PAGE.write_text(page(earlier | cells_of_run(list(results["cells"].values()))))
+    cells = cells_of_run(list(results["cells"].values())) | cells_of_figures(FIGURES.read_text())
+    PAGE.write_text(page(earlier | cells))
     print(f"wrote {PAGE.relative_to(ROOT)}")
     return 0
 

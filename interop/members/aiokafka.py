@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -103,4 +104,5 @@ async def _main() -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO)  # on stderr, for the message of a failing test
     asyncio.run(_main())

@@ -174,7 +174,7 @@ def check_explained(stage: Stage, group: Group) -> None:
 @pytest.mark.lane(50)
 @pytest.mark.parametrize("broker", ["apache"])
 def test_clients_that_a_held_heartbeat_harms_are_not_parked(stage: Stage) -> None:
-    harmed = "kafkajs", "kafka-go", "aiokafka", "sarama"
+    harmed = "kafkajs", "kafka-go", "sarama"
     need(*harmed)
     with ExitStack() as stack:
         gateway = stack.enter_context(KohortGateway(stage.bootstrap, "--park", "*"))

@@ -116,6 +116,9 @@ func (c *consumer) options() []kgo.Opt {
 	if _, ok := c.Settings["metadata_ms"]; ok {
 		chosen = append(chosen, kgo.MetadataMaxAge(c.Duration("metadata_ms", 0)), kgo.MetadataMinAge(c.Duration("metadata_ms", 0)))
 	}
+	if c.Settings["log"] == "1" {
+		chosen = append(chosen, kgo.WithLogger(kgo.BasicLogger(os.Stderr, kgo.LogLevelInfo, nil)))
+	}
 	if instance, ok := c.Settings["instance"]; ok {
 		chosen = append(chosen, kgo.InstanceID(instance))
 	}

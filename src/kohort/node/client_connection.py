@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kohort.model.errors import ErrorCode
 from kohort.model.principal import ANONYMOUS, Principal
 from kohort.node.step_scheduler import Steps
+from kohort.parking.client_software import UNNAMED, ClientSoftware
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
 
@@ -140,7 +141,7 @@ class Connection:
     last_ms: int
     client_id: str | None = None
     client_id_bytes: bytes | None = None
-    client_software: tuple[str, str] = ("unknown", "unknown")
+    client_software: ClientSoftware = UNNAMED
     sasl_mechanism: str | None = None
     login: Login | None = None
     """The SASL exchange that is under way."""

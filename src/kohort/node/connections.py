@@ -23,7 +23,6 @@ from kohort.node.connection_limit import ConnectionCounts, ConnectionLimit
 from kohort.node.request_memory import RequestMemory
 from kohort.node.route import Route
 from kohort.node.step_scheduler import SHORT_FRAME, UNFINISHED, Steps
-from kohort.parking.client_software import matches_answers_by_id
 from kohort.wire.apis import Api
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter, FrameTooLarge, decode_request_header, join_small
@@ -349,7 +348,7 @@ class Connections:
         if connection.followed is None:
             return False
         if connection.followed(message, self.clock.now_ms):
-            return matches_answers_by_id(connection.client_software[0])
+            return connection.client_software.habits.matches_by_id
         connection.followed = None
         return False
 

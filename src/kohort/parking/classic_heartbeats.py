@@ -18,9 +18,10 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import UNNAMED, ClientPace, ClientSoftware
 from kohort.parking.commit_pace import CommitPace
-from kohort.parking.heartbeat_interval import ClientPace, HeartbeatInterval
-from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_INTERVAL_MS
+from kohort.parking.heartbeat_interval import HeartbeatInterval
+from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_COMMIT_DELAY_MS, USUAL_INTERVAL_MS
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
 
 
@@ -48,12 +49,12 @@ class ParkedClassicHeartbeat(ParkedHeartbeat[HeartbeatT, AnswerT]):
     The next heartbeat, an interval after the answer, then still arrives within the session.
     """
 
-    __slots__ = ("commit_hold_ms", "has_commit", "interval", "latest_ms", "repeat_until_ms")
+    __slots__ = ("commit_delay_ms", "has_commit", "interval", "latest_ms", "repeat_until_ms")
     interval: HeartbeatInterval
     latest_ms: int
     repeat_until_ms: int | None
     """Until when it may be answered so that its client sends it again, if at all."""
-    commit_hold_ms: int
+    commit_delay_ms: int
     """How long the answer to a commit of its member's timer is delayed behind it while nothing happens."""
     has_commit: bool
     """Whether the answer to a commit is delayed behind it."""
@@ -178,14 +179,14 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         session_timeout_ms: int,
         now_ms: int,
         *,
-        software: str = "",
+        client: ClientSoftware = UNNAMED,
         can_wait: bool = True,
-        commit_hold_ms: int = 0,
+        commit_delay_ms: int = -1,
     ) -> ParkedHeartbeat[HeartbeatT, AnswerT] | None:
         """Park a heartbeat that `result` would answer; None when it is to be answered now.
 
-        `software` is its sender's, as ApiVersions names it. With `can_wait` False it is answered at once while its
-        group is stable. The answer to a commit that its member's timer sends is delayed behind it for `commit_hold_ms`.
+        With `can_wait` False it is answered at once while its group is stable. The answer to a commit that its member's
+        timer sends is delayed behind it for `commit_delay_ms` at most; -1: as the client's habits allow.
         """
         member_id = heartbeat.member_id
         if result.is_quiet:
@@ -193,14 +194,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if interval is None:
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
-            interval.note_software(software)
-            is_delayed = commit_hold_ms > 0 and self._pace_of(member_id, now_ms).is_regular
+            interval.note_software(client)
+            if commit_delay_ms < 0:
+                commit_delay_ms = USUAL_COMMIT_DELAY_MS if client.habits.delays_commits else 0
+            is_delayed = commit_delay_ms > 0 and self._pace_of(member_id, now_ms).is_regular
             can_wait &= is_delayed or not interval.is_cut_short(now_ms, session_timeout_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None
             parked = self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms)
-            parked.commit_hold_ms = commit_hold_ms
+            parked.commit_delay_ms = commit_delay_ms
             return parked
         group = self._groups.get(heartbeat.group_id)
         if group is None or group.announcement is None or result.error is not ErrorCode.REBALANCE_IN_PROGRESS:
@@ -211,7 +214,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._announce_if_due(group, group.announcement, now_ms)
         if group.announcement is not None and member_id in group.announcement.stopping:
             interval = self._interval_of(member_id, now_ms)
-            interval.note_software(software)
+            interval.note_software(client)
             wait_ms = interval.await_round(now_ms, session_timeout_ms)
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         return None
@@ -242,7 +245,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             before.followed(Follower.HEARTBEAT, now_ms)
         parked = ParkedClassicHeartbeat(self, heartbeat, answer)
         parked.interval = interval
-        parked.commit_hold_ms, parked.has_commit = 0, False
+        parked.commit_delay_ms, parked.has_commit = 0, False
         parked.latest_ms = min(now_ms - interval.usual_ms, interval.alive_ms) + session_timeout_ms - SLACK_MS
         repeat_until_ms = parked.repeat_until_ms = interval.repeat_until_ms(session_timeout_ms)
         self._group(heartbeat.group_id).parked[heartbeat.member_id] = parked
@@ -398,11 +401,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         result = self._decide(parked.heartbeat, now_ms)
         pace = self._paces.get(parked.heartbeat.member_id)
         is_timer = follower is Follower.COMMIT and pace is not None and pace.is_on_time(now_ms)
-        if result.is_quiet and is_timer and parked.commit_hold_ms and parked.repeat_until_ms is None:
+        if result.is_quiet and is_timer and parked.commit_delay_ms and parked.repeat_until_ms is None:
             assert pace is not None, "a timer has a pace"
             latest_ms = self._timers.deadline_ms(parked)
             assert latest_ms is not None, "a parked heartbeat has a timer"
-            self._timers.move(parked, min(latest_ms, now_ms + pace.trial_ms(parked.commit_hold_ms)))
+            self._timers.move(parked, min(latest_ms, now_ms + pace.delay_ms(parked.commit_delay_ms)))
             parked.has_commit = True
             return True
         announcement = group.awaited_round(parked.heartbeat.member_id, result)

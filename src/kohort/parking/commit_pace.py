@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kohort.parking.limits import EARLY_COMMIT_MS, LATE_PART, LEAST_PERIOD_MS, TRIAL_PART
+from kohort.parking.limits import DELAYED_PART, EARLY_COMMIT_MS, LATE_PART, LEAST_PERIOD_MS, TRIAL_PART
 
 
 @dataclass(slots=True, eq=False)
@@ -54,9 +54,10 @@ class CommitPace:
             return not self.is_on_time(now_ms)
         return self._timed_ms >= 0 and now_ms - self._timed_ms < LEAST_PERIOD_MS
 
-    def trial_ms(self, most_ms: int) -> int:
+    def delay_ms(self, most_ms: int) -> int:
         """Return for how long the answer to a commit of the timer may wait, `most_ms` at most."""
-        return most_ms if self.is_timer else min(most_ms, self.period_ms // TRIAL_PART)
+        part_ms = int(DELAYED_PART * self.period_ms) if self.is_timer else self.period_ms // TRIAL_PART
+        return min(most_ms, part_ms)
 
     def committed(self, now_ms: int, *, is_in_round: bool = False) -> None:
         """Note a commit. In a round only one of the timer counts."""

@@ -16,13 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import (
-    COUNTING_FROM_ANSWERS,
-    KOHORT,
-    MAY_OVERLAP,
-    REPEATS_HEARTBEAT,
-    matches_answers_by_id,
-)
+from kohort.parking.client_software import ClientPace, ClientSoftware
 from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
@@ -35,21 +29,6 @@ from kohort.parking.limits import (
     SLACK_MS,
     USUAL_INTERVAL_MS,
 )
-
-
-class ClientPace(Enum):
-    """When a client sends its next heartbeat. Only UNKNOWN changes by what is seen: to OVERLAPS or NEEDS_ANSWER."""
-
-    UNKNOWN = auto()
-    """One parked beyond its interval will show it (Java, and clients that do not name themselves)."""
-    OVERLAPS = auto()
-    """On time, though the last one is unanswered (Java)."""
-    NEEDS_ANSWER = auto()
-    """On time, if the last one is answered (librdkafka, kafka-python, aiokafka)."""
-    FIRST_AT_ONCE = auto()
-    """So too, and the first of a generation with the assignment (kohort)."""
-    FROM_ANSWER = auto()
-    """An interval after the answer to the last one (kgo)."""
 
 
 class LastHeartbeat(Enum):
@@ -177,16 +156,15 @@ class HeartbeatInterval:
     def _is_first_at_once(self) -> bool:
         return self.pace is ClientPace.FIRST_AT_ONCE and self._last is LastHeartbeat.NONE
 
-    def note_software(self, software: str) -> None:
-        """Take the pace that a client's software, as ApiVersions names it, is known to have; else it is found out."""
-        if software and self._repeat_error is None:
-            self._repeat_error = REPEATS_HEARTBEAT.get(software, ErrorCode.NONE)
-            self.is_overtaken = matches_answers_by_id(software)
-        if software in COUNTING_FROM_ANSWERS:
-            self.pace = ClientPace.FROM_ANSWER
-        elif software == KOHORT:
-            self.pace = ClientPace.FIRST_AT_ONCE
-        elif software not in MAY_OVERLAP or self.pace in (ClientPace.FROM_ANSWER, ClientPace.FIRST_AT_ONCE):
+    def note_software(self, client: ClientSoftware) -> None:
+        """Take the habits that a client's software is known to have; of one without a name the pace is found out."""
+        habits = client.habits
+        if client.is_named and self._repeat_error is None:
+            self._repeat_error = habits.repeat_error
+            self.is_overtaken = habits.matches_by_id
+        if habits.pace is not ClientPace.UNKNOWN:
+            self.pace = habits.pace
+        elif self.pace in (ClientPace.FROM_ANSWER, ClientPace.FIRST_AT_ONCE):
             self.pace = ClientPace.NEEDS_ANSWER
 
     def begin(self, now_ms: int) -> None:

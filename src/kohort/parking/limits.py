@@ -1,7 +1,7 @@
 """Every limit of parking: its unit, its reason, and the client that made it necessary.
 
 Which client is of which kind stands in `client_software`. The broker's own settings for the consumer protocol
-(`kohort.group.consumer.heartbeat.park.ms`) and the policy column `commit_hold_ms` are for users; nothing here is.
+(`kohort.group.consumer.heartbeat.park.ms`) and the policy column `commit_delay_ms` are for users; nothing here is.
 """
 
 from __future__ import annotations
@@ -57,10 +57,17 @@ EARLY_COMMIT_MS = 20
 LATE_PART = 25
 """A commit of a timer comes late by less than one part in so many of its period."""
 
-TRIAL_PART = 5
+TRIAL_PART = 10
 """The first answer that is delayed is so for one part in so many of the period: a program may be waiting for it."""
 
-MOST_COMMIT_HOLD_MS = 5_000
+USUAL_COMMIT_DELAY_MS = 3_000
+"""For how long an answer is delayed by default, if its client's habits allow it: the usual interval of heartbeats."""
+
+DELAYED_PART = 0.6
+"""For which part of its period an answer may be delayed: well before aiokafka's next commit, which waits for it, is
+due."""
+
+MOST_COMMIT_DELAY_MS = 5_000
 """The longest that a policy may delay the answer to a commit: the interval of auto-commit, by default, of clients."""
 
 # Heartbeats with a member epoch, at the broker and behind the gateway

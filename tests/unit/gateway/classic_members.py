@@ -43,7 +43,7 @@ class Member:
         self.sent = 0
         self.instance_id: str | None = None
         if software:
-            self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3, 0)
+            self.send(ApiVersionsRequest(client_software_name=software, client_software_version="9"), 3, 0)
 
     def send(self, message: Message, version: int, now_ms: int) -> None:
         self.sent += 1

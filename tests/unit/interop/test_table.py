@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from interop.table import cells_of_page, cells_of_run, page
+from interop.table import cells_of_figures, cells_of_page, cells_of_run, page
 
 
 def outcome(client: str, capability: str, broker: str, outcome: str = "passed", **more: str) -> dict[str, str]:
@@ -58,3 +58,13 @@ def test_an_outcome_without_a_column_is_an_error(cell: tuple[str, str]) -> None:
     client, broker = cell
     with pytest.raises((KeyError, ValueError)):
         cells_of_run([outcome(client, "an assignor", broker)])
+
+
+def test_shares_of_parked_heartbeats_come_from_the_figures() -> None:
+    figures = """| heartbeat parked, kgo, at rest | 97.1 % | – | – |  |  |
+| heartbeat parked, kgo, auto-commit | 93 % | – | – |  |  |
+| heartbeat parked, java | 74.3 % | – | – |  |  |
+"""
+    cells = cells_of_figures(figures)
+    assert "| kgo | 97.1 % | 93 % | – |" in page(cells).splitlines()
+    assert cells_of_page(page(cells)) == cells

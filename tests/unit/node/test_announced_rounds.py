@@ -9,6 +9,7 @@ from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, committed, group_desk, stable_group
 from tests.unit.node.groups.test_coordinator import events
 
+from kohort.parking.client_software import software_named
 from kohort.wire.messages import LeaveGroupRequest, MetadataRequest
 
 INTERVAL_MS = 3_000
@@ -208,7 +209,7 @@ def test_first_heartbeat_of_a_generation_waits_for_the_others_too() -> None:
 def test_static_java_member_whose_heartbeats_are_not_parked_learns_of_a_round_with_the_others() -> None:
     desk = group_desk(kohort_group_heartbeat_park=True)
     java, absent = stable_group(desk, 2)
-    java.peer.connection.client_software = ("apache-kafka-java", "4.3.1")
+    java.peer.connection.client_software = software_named("apache-kafka-java", "4.3.1")
     coordinator = desk.node.coordinator
     group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
     java.instance_id = group.members[java.member_id].instance_id = "i"

@@ -7,6 +7,7 @@ from tests.unit.node.consumer_desk import NativeMember, consumer_desk, settle, s
 from tests.unit.node.desk import Desk
 
 from kohort.model.errors import ErrorCode
+from kohort.parking.client_software import software_named
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.limits import (
     ACK_MS,
@@ -361,7 +362,7 @@ def test_client_that_must_be_answered_before_its_next_heartbeat_is_due_is(client
     """librdkafka gives a heartbeat up otherwise, and Java's client spins until it is answered."""
     desk = parking_desk()
     member = NativeMember(desk, "m1")
-    member.peer.connection.client_software = (client, "1")
+    member.peer.connection.client_software = software_named(client, "1")
     member.join()
     assert member.interval_ms == RECENT_WAIT_MS + margin_ms
     outlast_news(member)
@@ -377,7 +378,7 @@ def test_client_that_must_be_answered_before_its_next_heartbeat_is_due_is(client
 def test_interval_of_a_group_bounds_how_long_an_impatient_clients_heartbeat_is_parked() -> None:
     desk = parking_desk(group_consumer_min_heartbeat_interval_ms=500, group_consumer_heartbeat_interval_ms=900)
     member = NativeMember(desk, "m1")
-    member.peer.connection.client_software = ("librdkafka", "2.16.0")
+    member.peer.connection.client_software = software_named("librdkafka", "2.16.0")
     member.join()
     outlast_news(member)
     member.peer.send(member.ack_request(), 1)

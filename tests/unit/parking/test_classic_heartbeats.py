@@ -9,7 +9,7 @@ import pytest
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.client_software import JAVA, REPEATS_HEARTBEAT
+from kohort.parking.client_software import JAVA, KGO, software_named
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
 from kohort.wire.messages import HeartbeatRequest, LeaveGroupRequest, OffsetCommitRequest
 
@@ -38,10 +38,14 @@ class Group:
             self.timers, lambda *_: self.answer, Answer, lambda _, waited_ms, __: self.announced.append(waited_ms)
         )
 
-    def heartbeat(self, member_id: str, software: str = "") -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
+    def heartbeat(
+        self, member_id: str, software: str = "", version: str = "9"
+    ) -> ParkedHeartbeat[HeartbeatRequest, Answer] | None:
         request = HeartbeatRequest(group_id="g", member_id=member_id)
         answers = self.answers.setdefault(member_id, [])
-        parked = self.parking.park(request, self.answer, answers.append, SESSION_MS, self.now_ms, software=software)
+        parked = self.parking.park(
+            request, self.answer, answers.append, SESSION_MS, self.now_ms, client=software_named(software, version)
+        )
         if parked is None:
             answers.append(self.answer)
         return parked
@@ -220,7 +224,9 @@ def commit(group: Group, software: str) -> None:
         group.heartbeat("m", software)
 
 
-@pytest.mark.parametrize(("software", "error"), REPEATS_HEARTBEAT.items())
+@pytest.mark.parametrize(
+    ("software", "error"), [(JAVA, ErrorCode.REQUEST_TIMED_OUT), (KGO, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+)
 def test_heartbeat_that_a_commit_ends_is_sent_again_and_parked(software: str, error: ErrorCode) -> None:
     group = settled(software)
     group.advance(100)
@@ -276,3 +282,118 @@ def test_a_client_of_which_nothing_is_known_gets_no_error() -> None:
         group.advance(100)
         commit(group, software)
         assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]
+
+
+COMMIT_MS = 5_000
+
+
+def committing_by_timer(software: str, version: str = "9") -> tuple[Group, ParkedHeartbeat[HeartbeatRequest, Answer]]:
+    """Return a member's parked heartbeat at the time of the fifth commit of its timer, whose trial was the fourth."""
+    group, parked = Group(), None
+    group.parking.begin("m", 0)
+    for now_ms in range(1_000, 5 * COMMIT_MS + 1, 1_000):
+        group.advance(now_ms - group.now_ms)
+        if now_ms % INTERVAL_MS == 0:
+            parked = group.heartbeat("m", software, version)
+        if now_ms % COMMIT_MS == 0 and now_ms < 5 * COMMIT_MS:
+            if parked is not None:
+                parked.followed(Follower.COMMIT, now_ms)
+            group.parking.committed("m", now_ms)
+    assert parked is not None
+    return group, parked
+
+
+def test_the_answer_to_a_timer_s_commit_is_delayed_by_default_where_no_close_waits_for_it() -> None:
+    group, parked = committing_by_timer("kafka-python")
+    assert parked.followed(Follower.COMMIT, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    assert group.answers["m"][-1] == REJOIN
+
+
+@pytest.mark.parametrize(("software", "version"), [("aiokafka", ""), ("", ""), ("kafka-python", "2.0.2"), ("x", "1")])
+def test_the_answer_to_a_commit_is_delayed_for_no_other_client_by_default(software: str, version: str) -> None:
+    group, parked = committing_by_timer(software, version)
+    assert not parked.followed(Follower.COMMIT, group.now_ms)
+
+
+@pytest.mark.parametrize("after_ms", [0, 100, 1_000, 2_500])
+def test_a_close_waits_for_nothing_that_is_delayed(after_ms: int) -> None:
+    """Its commit comes at another time than the timer's, and then its LeaveGroup, or the connection ends."""
+    for follower in (Follower.COMMIT, Follower.OTHER):
+        group, parked = committing_by_timer("kafka-python")
+        assert parked.followed(Follower.COMMIT, group.now_ms)
+        group.parking.committed("m", group.now_ms)
+        group.advance(after_ms)
+        assert not parked.followed(follower, group.now_ms)
+        assert not parked.is_parked
+
+
+def test_a_program_that_commits_each_batch_waits_for_no_commit() -> None:
+    group = Group()
+    group.parking.begin("m", 0)
+    parked = None
+    for now_ms in range(130, 40_000, 130):
+        group.advance(now_ms - group.now_ms)
+        if now_ms % INTERVAL_MS < 130:
+            parked = group.heartbeat("m", "kafka-python")
+        if parked is not None:
+            assert not parked.followed(Follower.COMMIT, now_ms)
+        group.parking.committed("m", now_ms)
+
+
+def test_a_program_that_works_for_five_seconds_and_commits_waits_once_and_for_half_a_second() -> None:
+    group = Group()
+    group.parking.begin("m", 0)
+    parked, waited_ms, commit_ms, is_waiting = None, [0], COMMIT_MS, False
+    for now_ms in range(100, 60_000, 100):
+        group.advance(100)
+        if parked is not None and not parked.is_parked:
+            if is_waiting:
+                waited_ms[-1], commit_ms, is_waiting = now_ms - commit_ms, now_ms + COMMIT_MS, False
+            parked = None
+        if now_ms % INTERVAL_MS == 0:
+            parked = group.heartbeat("m", "kafka-python")
+        if now_ms == commit_ms:
+            is_waiting = parked is not None and parked.followed(Follower.COMMIT, now_ms)
+            group.parking.committed("m", now_ms)
+            if not is_waiting:
+                commit_ms = now_ms + COMMIT_MS
+            else:
+                waited_ms.append(0)
+    assert len(waited_ms) == 2
+    assert waited_ms[-1] <= 500
+
+
+def test_in_a_mixed_group_half_of_which_takes_commits_ahead_all_learn_of_a_round_together() -> None:
+    group = Group()
+    clients = {"a": "librdkafka", "b": "kafka-python", "c": "confluent-kafka-go", "d": ""}
+    for member_id in clients:
+        group.parking.begin(member_id, 0)
+    for _ in range(3):
+        group.advance(INTERVAL_MS)
+        parked = {member_id: group.heartbeat(member_id, software) for member_id, software in clients.items()}
+    out_of_reach = parked.pop("d")
+    assert out_of_reach is not None
+    assert not out_of_reach.followed(Follower.COMMIT, group.now_ms)
+    group.parking.announce("g", clients, frozenset(clients), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    group.advance(100)
+    for each in parked.values():
+        assert each is not None
+        assert each.followed(Follower.COMMIT, group.now_ms)
+    group.heartbeat("d")
+    assert [answers[-1] for answers in group.answers.values()] == [REJOIN] * 4
+
+
+def test_a_flood_of_heartbeats_and_commits_gets_the_error_once() -> None:
+    group = settled(JAVA)
+    group.advance(100)
+    parked = group.parking._groups["g"].parked["m"]
+    for _ in range(1_000):
+        parked.followed(Follower.COMMIT, group.now_ms)
+        again = group.heartbeat("m", JAVA)
+        if again is None:
+            break
+        parked = again
+        group.advance(1)
+    assert group.answers["m"].count(Answer(ErrorCode.REQUEST_TIMED_OUT)) == 1

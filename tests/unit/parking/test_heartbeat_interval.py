@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kohort.parking.client_software import software_named
 from kohort.parking.heartbeat_interval import HeartbeatInterval
 from kohort.parking.limits import ANSWER_MARGIN_MS, FAST_INTERVAL_MS, LONGEST_PARKED_MS
 
@@ -185,7 +186,7 @@ def test_member_whose_first_heartbeat_a_new_coordinator_answered_is_parked_from_
 
 def test_kgo_whose_next_heartbeat_follows_the_answer_waits_for_whole_intervals() -> None:
     kgo = Sender(3_010, lambda _sent_ms, answer_ms, interval_ms: answer_ms + interval_ms)
-    kgo.interval.note_software("kgo")
+    kgo.interval.note_software(software_named("kgo", "v1.22.2"))
     kgo.begin(3_010)
     kgo.beat(3)
     assert kgo.waits == [6_020] * 4
@@ -218,7 +219,7 @@ def test_a_late_heartbeat_and_an_early_one_behind_it_keep_the_interval() -> None
 def first_at_once(interval_ms: int) -> Sender:
     """Return a member of kohort, whose first heartbeat comes with its assignment."""
     sender = Sender(interval_ms, waiting)
-    sender.interval.note_software("kohort")
+    sender.interval.note_software(software_named("kohort", ""))
     sender.begin(2)
     return sender
 
@@ -239,7 +240,7 @@ def test_a_first_heartbeat_that_comes_with_the_assignment_is_parked_in_each_gene
 
 def test_a_first_heartbeat_that_waits_in_a_round_shows_the_interval_all_the_same() -> None:
     interval = HeartbeatInterval(0)
-    interval.note_software("kohort")
+    interval.note_software(software_named("kohort", ""))
     interval.begin(0)
     assert interval.await_round(2, SESSION_MS) == 2_900
     interval.answered_ms = 2_902
@@ -249,6 +250,6 @@ def test_a_first_heartbeat_that_waits_in_a_round_shows_the_interval_all_the_same
 
 def test_a_member_of_kgo_whose_first_heartbeat_awaits_a_round_has_no_interval_yet() -> None:
     interval = HeartbeatInterval(0)
-    interval.note_software("kgo")
+    interval.note_software(software_named("kgo", "v1.22.2"))
     interval.await_round(0, SESSION_MS)
     assert interval.beat(FAST_INTERVAL_MS, SESSION_MS) == 0

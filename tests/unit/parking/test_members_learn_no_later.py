@@ -14,7 +14,7 @@ import pytest
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.client_software import JAVA, KGO, REPEATS_HEARTBEAT
+from kohort.parking.client_software import JAVA, KGO, software_named
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.messages import HeartbeatRequest
 
@@ -67,7 +67,7 @@ class Group:
     members: list[Member]
     left_ms: int
     is_parking: bool
-    commit_hold_ms: int
+    commit_delay_ms: int
     late_ms: int
     period_ms: int
     now_ms: int = 0
@@ -126,15 +126,15 @@ class Group:
                 lambda answer: self.answered(member, answer),
                 SESSION_MS,
                 self.now_ms,
-                software=member.client,
-                commit_hold_ms=self.commit_hold_ms,
+                client=software_named(member.client, "9"),
+                commit_delay_ms=self.commit_delay_ms,
             )
         if member.parked is None:
             self.answered(member, self.answer)
 
     def answered(self, member: Member, answer: Answer) -> None:
         member.parked = None
-        if answer.error is REPEATS_HEARTBEAT.get(member.client):
+        if answer.error and answer.error is software_named(member.client, "9").habits.repeat_error:
             assert self.now_ms < member.alive_ms + SESSION_MS // 2, "its client would take its coordinator to be dead"
             member.next_ms = self.now_ms + REPEATED_MS[member.client](member.failures)
             member.failures += 1
@@ -153,7 +153,7 @@ def learnt_ms(
     left_ms: int,
     *,
     is_parking: bool,
-    commit_hold_ms: int = 0,
+    commit_delay_ms: int = -1,
     late_ms: int = 0,
     period_ms: int = COMMIT_MS,
 ) -> int:
@@ -161,7 +161,7 @@ def learnt_ms(
         Member(str(number), client, commit_ms=1 + left_ms * (number + 3) % period_ms)
         for number, client in enumerate(clients)
     ]
-    return Group(members, left_ms, is_parking, commit_hold_ms, late_ms, period_ms).run()
+    return Group(members, left_ms, is_parking, commit_delay_ms, late_ms, period_ms).run()
 
 
 AUTO, EACH = COMMIT_MS, 100
@@ -176,7 +176,8 @@ MIXES: Sequence[tuple[Sequence[str], int, float]] = (
     ((KGO,) * 5, EACH, 0.3),
     ((JAVA, "librdkafka", *(KGO,) * 4), AUTO, 0.3),
     ((JAVA, "librdkafka", *(KGO,) * 4), EACH, 0.5),
-    (("kafka-python",) * 5, AUTO, 0.7),
+    (("kafka-python",) * 5, AUTO, 0.01),
+    (("aiokafka",) * 5, AUTO, 0.7),
     (("kafka-python",) * 5, EACH, 1.0),
     ((JAVA, "librdkafka", "kafka-python", KGO), AUTO, 0.4),
     ((JAVA, "librdkafka", "kafka-python", NOT_PARKED), AUTO, 1.0),
@@ -211,7 +212,7 @@ def test_where_answers_to_commits_wait_members_learn_sooner_and_none_later(
     clients: Sequence[str], share: float
 ) -> None:
     times_ms = range(33_050, 63_000, 530)  # their paces are known by then
-    parked_ms = [learnt_ms(clients, left_ms, is_parking=True, commit_hold_ms=3_000) for left_ms in times_ms]
+    parked_ms = [learnt_ms(clients, left_ms, is_parking=True, commit_delay_ms=3_000) for left_ms in times_ms]
     direct_ms = [learnt_ms(clients, left_ms, is_parking=False) for left_ms in times_ms]
     assert all(parked <= direct for parked, direct in zip(parked_ms, direct_ms, strict=True))
     assert sum(parked_ms) <= share * sum(direct_ms)
@@ -221,7 +222,7 @@ def test_a_round_in_which_one_heartbeat_is_late_ends_with_it_where_timers_send_t
     clients = ("librdkafka", "kafka-python", NOT_PARKED)
     for left_ms in range(33_050, 63_000, 530):
         parked_ms, direct_ms = (
-            learnt_ms(clients, left_ms, is_parking=is_parking, commit_hold_ms=3_000, late_ms=1_500)
+            learnt_ms(clients, left_ms, is_parking=is_parking, commit_delay_ms=3_000, late_ms=1_500)
             for is_parking in (True, False)
         )
         assert parked_ms <= direct_ms, f"left at {left_ms} ms"

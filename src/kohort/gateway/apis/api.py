@@ -19,7 +19,7 @@ class OriginElsewhere:
     """The connection of a request that another instance of the gateway has shared."""
 
     client_host: str
-    software: str
+    software_name: str
     margin_ms: int = 0
 
 

@@ -14,10 +14,11 @@ from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, Unobserved
 from kohort.gateway.observing.member_locations import MemberLocations
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.policies.group_policies import GroupPolicies
-from kohort.gateway.policies.policies import UNKNOWN_SOFTWARE, GroupProtocol, Policy, PolicyClient
+from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyClient
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
 from kohort.model.bounded_dict import BoundedDict
+from kohort.parking.client_software import UNNAMED, ClientSoftware, software_that_beats, software_that_joins
 from kohort.parking.limits import EPOCH_MARGIN_MS, GATEWAY_STABLE_PARK_MS, OTHERS_MARGIN_MS
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
@@ -72,8 +73,8 @@ class Connection:
     def __init__(self, rooms: Rooms, client_host: str) -> None:
         self.rooms = rooms
         self.client_host = client_host
-        self.software = ""
-        """The client's software as ApiVersions names it (KIP-511), or empty."""
+        self.software = UNNAMED
+        """The client's software as ApiVersions names it (KIP-511), or as its requests show it."""
         self._client_id = ""
         self._treatments: BoundedDict[tuple[str, GroupProtocol], Policy] = BoundedDict(MOST_TREATMENTS)
         """The last groups' policies: a connection is one of a single client, and hardly ever of more groups."""
@@ -85,17 +86,21 @@ class Connection:
         """What waits, or waited last."""
 
     @property
+    def software_name(self) -> str:
+        """The name of the client's software."""
+        return self.software.name
+
+    @property
     def margin_ms(self) -> int:
         """How long before its next heartbeat is due the client must have the last answer."""
-        return EPOCH_MARGIN_MS.get(self.software, OTHERS_MARGIN_MS)
+        return EPOCH_MARGIN_MS.get(self.software_name, OTHERS_MARGIN_MS)
 
     # Who its client is, and what the policies decide for it
 
-    def name_software(self, software: str, client_id: str) -> None:
+    def name_software(self, software: ClientSoftware, client_id: str) -> None:
         """The client names its software."""
-        self.software = software
-        self._treatments.clear()
-        if software:
+        self._set_software(software)
+        if software.is_named:
             self.rooms.policies.software.note(self.client_host, client_id, software)
 
     def identify(self, client_id: str) -> None:
@@ -103,8 +108,22 @@ class Connection:
         if client_id != self._client_id:
             self._client_id = client_id
             self._treatments.clear()
-        if not self.software and (known := self.rooms.policies.software.of(self.client_host, client_id)):
-            self.software = known
+        if not self.software.is_named:
+            known = self.rooms.policies.software.of(self.client_host, client_id)
+            if known.is_named:
+                self._set_software(known)
+
+    def show_software(self, command: Command, api_version: int) -> None:
+        """Find out by a request of a classic member what a client is that has not named its software."""
+        if isinstance(command, Join):
+            assignors = [name for name, _ in command.protocols]
+            self._set_software(software_that_joins(self.software, api_version, assignors))
+        elif isinstance(command, Heartbeat):
+            self._set_software(software_that_beats(self.software, api_version))
+
+    def _set_software(self, software: ClientSoftware) -> None:
+        if software is not self.software:
+            self.software = software
             self._treatments.clear()
 
     def policy(self, command: Command) -> Policy:
@@ -112,7 +131,7 @@ class Connection:
         key = command.group_id, protocol_of(command)
         found = self._treatments.get(key)
         if found is None:
-            client = PolicyClient(self.software or UNKNOWN_SOFTWARE, self._client_id)
+            client = PolicyClient(self.software.name, self._client_id)
             found = self.rooms.policies.table.decide(key[0], client, key[1])
             self._treatments[key] = found
         return found
@@ -141,12 +160,12 @@ class Connection:
 
     def share_request(self, exchange: Exchange, command: Command) -> None:
         """A request goes to the broker."""
-        self.rooms.instances.request(exchange, command, self.client_host, self.software)
+        self.rooms.instances.request(exchange, command, self.client_host, self.software_name)
 
     def share_answer(self, exchange: Exchange, command: Command, frame: Buffer, *, is_update: bool = False) -> None:
         """A request is answered; other instances get that if they got the request, or if it brings an update."""
         if exchange.number or is_update:
-            self.rooms.instances.answer(exchange, command, frame, self.client_host, self.software)
+            self.rooms.instances.answer(exchange, command, frame, self.client_host, self.software_name)
 
 
 def protocol_of(command: Command) -> GroupProtocol:

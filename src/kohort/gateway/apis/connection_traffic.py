@@ -16,7 +16,6 @@ from kohort.gateway.policies.policies import Treatment
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import Exchange, RequestHead
 from kohort.group.commands import CommitOffsets, Join, Leave
-from kohort.parking.client_software import matches_answers_by_id
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
@@ -72,6 +71,7 @@ class ConnectionTraffic:
             return None
         connection.identify(client_id)
         command = api.command_of(message, head.api_version, connection, client_id)
+        connection.show_software(command, head.api_version)
         if isinstance(command, Join):
             command.reason = self._rooms.edge.reason_of(command, now_ms)
         if connection.policy(command).treatment is Treatment.OFF:
@@ -106,7 +106,7 @@ class ConnectionTraffic:
 
     def goes_ahead(self, head: RequestHead) -> bool:
         """Whether a request is a commit of a client that matches answers by id."""
-        return head.api_key == Api.OFFSET_COMMIT and matches_answers_by_id(self._connection.software)
+        return head.api_key == Api.OFFSET_COMMIT and self._connection.software.habits.matches_by_id
 
     def passed(self, head: RequestHead, now_ms: int) -> None:
         """Note a Fetch or a ShareFetch."""

@@ -59,8 +59,8 @@ def _park(
         frame,
         error,
         now_ms,
-        software=connection.software,
-        commit_hold_ms=connection.policy(command).commit_hold_ms,
+        client=connection.software,
+        commit_delay_ms=connection.policy(command).commit_delay_ms,
     )
     connection.waiting = parked
     if parked is None:

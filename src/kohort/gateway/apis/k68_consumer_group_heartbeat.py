@@ -14,7 +14,7 @@ def command_of(
     message: ConsumerGroupHeartbeatRequest, version: int, origin: RequestOrigin, client_id: str
 ) -> ConsumerHeartbeat:
     """Return what a heartbeat requests."""
-    return heartbeat_command(message, version, client_id, origin.client_host, origin.software)
+    return heartbeat_command(message, version, client_id, origin.client_host, origin.software_name)
 
 
 def assignment_of(message: ConsumerGroupHeartbeatResponse) -> IdPartitions | None:

@@ -27,7 +27,7 @@ from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
 from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.client_software import REPEATS_HEARTBEAT, can_static_member_wait, matches_answers_by_id
+from kohort.parking.client_software import REPEAT_ERRORS, UNNAMED, ClientSoftware
 from kohort.parking.limits import LATE_ANSWER_MS
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat
 from kohort.wire.codec import Buffer
@@ -50,12 +50,12 @@ class ParkedAnswer(WaitingAnswer):
         frame: Buffer,
         error: ErrorCode,
         updates: Counter[GroupProtocol],
-        software: str,
+        client: ClientSoftware,
     ) -> None:
         super().__init__(repeats, exchange, heartbeat.group_id, frame)
         self._error = error
         self._updates = updates
-        self._is_overtaken = matches_answers_by_id(software)
+        self._is_overtaken = client.habits.matches_by_id
         self.heartbeat = heartbeat
         self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
 
@@ -67,7 +67,7 @@ class ParkedAnswer(WaitingAnswer):
     def end(self, result: HeartbeatResult) -> None:
         """The wait is over: repeat the heartbeat for an update, else send the answer that was parked."""
         self.parked = None  # it refers to this one: no garbage collector should have to find them
-        if result.error in REPEATS_HEARTBEAT.values() or (self._error and not result.error):
+        if result.error in REPEAT_ERRORS or (self._error and not result.error):
             self.exchange.answer(encode_answer(self.exchange.head, HeartbeatResponse(error_code=result.error)))
         elif self._error is not ErrorCode.NONE or result.error is ErrorCode.NONE:
             self.exchange.answer(self.frame)
@@ -129,12 +129,12 @@ class ParkedAnswers:
         error: ErrorCode,
         now_ms: int,
         *,
-        software: str = "",
-        commit_hold_ms: int = 0,
+        client: ClientSoftware = UNNAMED,
+        commit_delay_ms: int = -1,
     ) -> ParkedAnswer | None:
         """Park the answer to a heartbeat, with its error; None where it is to be sent now.
 
-        `software` is the sender's. One that took long may have been parked by its coordinator, as our broker does;
+        One that took long may have been parked by its coordinator, as our broker does;
         parked twice, it could outlast a session.
         """
         self._clock.advance(now_ms)
@@ -142,11 +142,11 @@ class ParkedAnswers:
         member = None if group is None else group.members.get(heartbeat.member_id)
         if member is None:
             return None
-        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates, software)
+        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates, client)
         result = self._decide(heartbeat, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or heartbeat.group_id not in self._complete):
             return None
-        can_wait = heartbeat.instance_id is None or can_static_member_wait(software)
+        can_wait = heartbeat.instance_id is None or client.habits.parks_static
         can_wait &= now_ms - exchange.arrived_ms < LATE_ANSWER_MS
         answer.parked = self.parking.park(
             heartbeat,
@@ -154,9 +154,9 @@ class ParkedAnswers:
             answer.end,
             member.session_timeout_ms,
             now_ms,
-            software=software,
+            client=client,
             can_wait=can_wait,
-            commit_hold_ms=commit_hold_ms,
+            commit_delay_ms=commit_delay_ms,
         )
         if answer.parked is None:
             if result.error is error:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.model.bounded_dict import BoundedDict
 from kohort.model.printable import printable
+from kohort.parking.client_software import UNNAMED, ClientSoftware
 
 FALLBACK_MS = 600_000
 """For how long a group falls back."""
@@ -118,22 +119,22 @@ class ParkingCounters:
 
 
 class KnownSoftware:
-    """By host and client id, the software that ApiVersions named; empty where two clients share both.
+    """By host and client id, the software that ApiVersions named; none where two clients share both.
 
     Some name it on one of their connections only, as @platformatic/kafka does.
     """
 
     def __init__(self) -> None:
-        self._names: BoundedDict[tuple[str, str], str] = BoundedDict(MOST_CLIENTS)
+        self._names: BoundedDict[tuple[str, str], ClientSoftware] = BoundedDict(MOST_CLIENTS)
 
-    def note(self, host: str, client_id: str, software: str) -> None:
+    def note(self, host: str, client_id: str, software: ClientSoftware) -> None:
         """A client names its software."""
         before = self._names.get((host, client_id), software)
-        self._names[host, client_id] = software if before == software else ""
+        self._names[host, client_id] = software if before == software else UNNAMED
 
-    def of(self, host: str, client_id: str) -> str:
-        """Return the software of a client that has named none on this connection, or empty."""
-        return self._names.get((host, client_id), "")
+    def of(self, host: str, client_id: str) -> ClientSoftware:
+        """Return the software of a client that has named none on this connection, or `UNNAMED`."""
+        return self._names.get((host, client_id), UNNAMED)
 
 
 class GroupPolicies:

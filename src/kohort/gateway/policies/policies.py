@@ -12,15 +12,12 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from kohort.model.setting import STRING, SettingsError, check_fields, records, setting
-from kohort.parking.client_software import STOPPED_BY_HEARTBEATS
-from kohort.parking.limits import MOST_COMMIT_HOLD_MS
+from kohort.parking.client_software import STOPPED_BY_HEARTBEATS, UNKNOWN
+from kohort.parking.limits import MOST_COMMIT_DELAY_MS
 
 ANY = "*"
 
-UNKNOWN_SOFTWARE = "unknown"
-"""How Kafka names a client that does not name itself (KIP-511). kafkajs, kafka-go and aiokafka are among these."""
-
-NOT_PARKED = STOPPED_BY_HEARTBEATS | {UNKNOWN_SOFTWARE, "kafka-go", "segmentio-kafka-go", "aiokafka"}
+NOT_PARKED = STOPPED_BY_HEARTBEATS | {UNKNOWN, "kafka-go", "segmentio-kafka-go"}
 """Software for which a parked heartbeat costs something, or that cannot be distinguished from it."""
 
 
@@ -46,7 +43,7 @@ class GroupProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PolicyClient:
-    """Who sends a request: the software as ApiVersions names it, or `UNKNOWN_SOFTWARE`, and the client id."""
+    """Who sends a request: the software as ApiVersions names it, or `UNKNOWN`, and the client id."""
 
     software: str
     client_id: str
@@ -64,14 +61,15 @@ class Policy:
     treatment: Treatment = setting(MISSING,
         "park, observe or off: heartbeats are parked, requests are only observed, or not read.",
         kind=STRING, choices=tuple(Treatment))
-    commit_hold_ms: int = setting(0, "How long the answer to a commit of a classic member's timer is delayed behind its"
-        " parked heartbeat, at most.", 0, MOST_COMMIT_HOLD_MS)
+    commit_delay_ms: int = setting(-1, "How long the answer to a commit of a classic member's timer is delayed behind"
+        " its parked heartbeat, at most; -1: 3000 for clients whose close waits for no such answer (kafka-python), else"
+        " 0.", -1, MOST_COMMIT_DELAY_MS)
 # fmt: on
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.commit_hold_ms and self.treatment is not Treatment.PARK:
-            raise SettingsError(f"commit_hold_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
+        if self.commit_delay_ms > 0 and self.treatment is not Treatment.PARK:
+            raise SettingsError(f"commit_delay_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
 
     def matches(self, group_id: str, client: PolicyClient, protocol: GroupProtocol) -> bool:
         """Whether this row is about a member of a group."""

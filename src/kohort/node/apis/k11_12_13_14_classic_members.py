@@ -16,7 +16,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps
-from kohort.parking.client_software import KAFKAJS, KAFKAJS_ASSIGNOR
+from kohort.parking.client_software import software_that_beats, software_that_joins
 from kohort.parking.parked_heartbeat import follower_of
 from kohort.wire.messages import (
     HeartbeatRequest,
@@ -41,9 +41,8 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
         if len(new_member_id.encode()) > MOST_TEXT:  # no record could have it, nor an answer below version 6
             return refuse_join_group(message, ErrorCode.UNKNOWN_SERVER_ERROR, "", version)
     command = join_command(message, version, client_id, request.peer_host, new_member_id)
-    software, version_of_software = request.connection.client_software
-    if software == "unknown" and any(name == KAFKAJS_ASSIGNOR for name, _ in command.protocols):
-        request.connection.client_software = (KAFKAJS, version_of_software)
+    connection, assignors = request.connection, [name for name, _ in command.protocols]
+    connection.client_software = software_that_joins(connection.client_software, version, assignors)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, JoinResult), "a join is answered by a join's result"
@@ -160,7 +159,9 @@ def heartbeat(context: ApiContext, request: Request, message: HeartbeatRequest) 
         request.reply(HeartbeatResponse(error_code=result.error) if result.error else _ALIVE)
 
     command = Heartbeat(message.group_id, message.member_id, message.group_instance_id, message.generation_id)
-    parked = context.coordinator.heartbeat(command, ticket, request.connection.client_software[0])
+    connection = request.connection
+    connection.client_software = software_that_beats(connection.client_software, request.api_version)
+    parked = context.coordinator.heartbeat(command, ticket, connection.client_software)
     if parked is not None:
         request.park(
             lambda behind, now_ms: parked.followed(follower_of(message, behind, OffsetCommitRequest), now_ms),

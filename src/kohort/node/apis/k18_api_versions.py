@@ -14,6 +14,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.apis.routes import served
 from kohort.node.client_connection import Request
+from kohort.parking.client_software import software_named
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.messages import ApiVersionsRequest, ApiVersionsResponse
 
@@ -27,7 +28,7 @@ def api_versions(context: ApiContext, request: Request, message: ApiVersionsRequ
         software = (message.client_software_name, message.client_software_version)
         if not all(map(_SOFTWARE.fullmatch, software)):
             return refuse_api_versions(message, ErrorCode.INVALID_REQUEST, "", request.api_version)
-        request.connection.client_software = software
+        request.connection.client_software = software_named(*software)
     stray_cluster = message.cluster_id is not None and message.cluster_id != context.state.cluster_id
     stray_node = message.node_id not in (-1, context.config.node_id)
     if request.api_version >= 5 and (stray_cluster or stray_node):

@@ -30,7 +30,11 @@ def consumer_group_heartbeat(
     if "consumer" not in context.config.group_coordinator_rebalance_protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
     command = heartbeat_command(
-        message, request.api_version, request.client_id or "", request.peer_host, request.connection.client_software[0]
+        message,
+        request.api_version,
+        request.client_id or "",
+        request.peer_host,
+        request.connection.client_software.name,
     )
     if not message.member_id:
         command.new_member_id = _new_id(context.random_bytes(16))

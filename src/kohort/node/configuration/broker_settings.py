@@ -253,10 +253,11 @@ class BrokerSettings(ListenerSettings):
     kohort_group_heartbeat_park = _bool(True,
         "Whether a heartbeat waits for news, up to its sender's interval, and eager members learn of a rebalance "
         "together; false answers each at once.", compatible=False)
-    kohort_group_commit_hold_ms = _int(0,
-        "How long the answer to a commit that its member's timer sends (auto-commit) waits for the member's parked "
-        "heartbeat: it then learns of each rebalance at once. All other commits are answered at once, and so are all "
-        "of them with 0.", 0)
+    kohort_group_commit_delay_ms = _int(-1,
+        "How long the answer to a commit that its member's timer sends (auto-commit) is delayed behind the member's "
+        "parked heartbeat, at most: it then learns of each rebalance at once. All other commits are answered at once, "
+        "and so are all of them with 0. -1: 3000 for clients whose close waits for no such answer (kafka-python), "
+        "else 0.", -1)
     kohort_group_requests_overtake = _bool(True,
         "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
         "the connection; false has them wait, as in Kafka.", compatible=False)

@@ -49,6 +49,7 @@ from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.timers import NodeClock
 from kohort.node.topics.topic import Topic
+from kohort.parking.client_software import UNNAMED, ClientSoftware
 
 
 class GroupLimits:
@@ -199,17 +200,14 @@ class Coordinator:
         shard = hosted.shard
         return not commit_error(shard.groups.get(command.group_id), command, shard.settings)
 
-    def heartbeat(self, command: Heartbeat, ticket: Ticket, software: str = "") -> ParkedClassic | None:
-        """Decide a heartbeat. It may be parked: then its connection must release or drop it.
-
-        How it is parked depends on its sender's `software`, as ApiVersions names it.
-        """
+    def heartbeat(self, command: Heartbeat, ticket: Ticket, client: ClientSoftware = UNNAMED) -> ParkedClassic | None:
+        """Decide a heartbeat. It may be parked: then its connection must release or drop it."""
         hosted = self._partition_by_group.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
         if not hosted:
             return None
-        return self.runtime.heartbeat(hosted, command, ticket, software)
+        return self.runtime.heartbeat(hosted, command, ticket, client)
 
     def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket) -> ParkedConsumer | None:
         """Decide a heartbeat of the consumer protocol, also one that was parked."""

@@ -69,7 +69,7 @@ from kohort.node.groups.offsets_partition import (
 from kohort.node.services import Services
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
-from kohort.parking.client_software import STOPPED_BY_HEARTBEATS, can_static_member_wait
+from kohort.parking.client_software import ClientSoftware
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 
@@ -116,7 +116,7 @@ class Runtime:
             timers, self._answer_of, HeartbeatResult, self._note_announced
         )
         self._is_parking = config.kohort_group_heartbeat_park
-        self._commit_hold_ms = config.kohort_group_commit_hold_ms
+        self._commit_delay_ms = config.kohort_group_commit_delay_ms
         self.consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
             timers,
             self._answer_parked,
@@ -161,7 +161,7 @@ class Runtime:
     # -- heartbeats, which are many
 
     def heartbeat(
-        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, software: str
+        self, hosted: OffsetsPartition, command: Heartbeat, ticket: Ticket, client: ClientSoftware
     ) -> ParkedClassic | None:
         """Decide a heartbeat of a classic member, and park it if there is no rebalance yet and its sender can wait."""
         result, arm, now_ms = None, None, self._clock.now_ms
@@ -178,16 +178,16 @@ class Runtime:
         if arm is not None:
             if not self._timers.move(arm.timer, arm.deadline_ms):
                 self._arm(arm)
-            if self._is_parking and software not in STOPPED_BY_HEARTBEATS:
+            if self._is_parking and not client.habits.is_stopped:
                 parked = self.classic_parking.park(
                     command,
                     result,
                     ticket,
                     arm.deadline_ms - now_ms,
                     now_ms,
-                    software=software,
-                    can_wait=command.instance_id is None or can_static_member_wait(software),
-                    commit_hold_ms=self._commit_hold_ms,
+                    client=client,
+                    can_wait=command.instance_id is None or client.habits.parks_static,
+                    commit_delay_ms=self._commit_delay_ms,
                 )
                 if parked is not None:
                     command.is_counted = True

@@ -19,11 +19,11 @@ from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriv
 from kohort.member import Identity, effects, inputs
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
-from kohort.parking.client_software import KOHORT, REPEATS_HEARTBEAT
+from kohort.parking.client_software import KOHORT, software_named
 from kohort.sim.kernel.host import Host
 from kohort.sim.kernel.scheduler import outcome_of
 from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
-from kohort.sim.peers.peer_connection import PeerConnections
+from kohort.sim.peers.peer_connection import SOFTWARE_VERSION, PeerConnections
 from kohort.sim.peers.peer_metadata import PeerMetadata
 from kohort.wire.message import Request
 from kohort.wire.messages import ApiVersionsRequest, JoinGroupRequest, SyncGroupRequest
@@ -113,7 +113,7 @@ class PacedDriver:
         self.topic_metadata = driver.topic_metadata
         self._driver = driver
         self._pace = kind.pace
-        self._software = kind.software or ""
+        self._repeat_error = software_named(kind.software or "", SOFTWARE_VERSION).habits.repeat_error
         self._host = host
         self._take = take
 
@@ -142,7 +142,7 @@ class PacedDriver:
                 session.mark_heartbeat_sent(now_ms)
             case _:
                 pass
-        if isinstance(event, inputs.HeartbeatAnswered) and event.error is REPEATS_HEARTBEAT.get(self._software):
+        if isinstance(event, inputs.HeartbeatAnswered) and event.error and event.error is self._repeat_error:
             # After this error our own member, too, sends its heartbeat again soon, and counts its session on.
             return replace(event, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return event

@@ -11,9 +11,9 @@ from kohort.wire.frames import decode_response
 from kohort.wire.messages import HeartbeatResponse, OffsetCommitResponse
 
 
-def committing_by_timer(commit_hold_ms: int) -> Member:
+def committing_by_timer(commit_delay_ms: int) -> Member:
     """Return a member that has committed three times by its timer, each 5 s after the last one."""
-    holding = PolicyTable((Policy(treatment=Treatment.PARK, commit_hold_ms=commit_hold_ms),))
+    holding = PolicyTable((Policy(treatment=Treatment.PARK, commit_delay_ms=commit_delay_ms),))
     member = group("a", "b", software="kafka-python", policies=holding)["a"]
     for now_ms in range(2_000, 15_001, 1_000):
         if now_ms % 3_000 == 0:
@@ -38,7 +38,7 @@ def test_the_answer_to_a_commit_of_a_timer_waits_where_the_policy_has_it() -> No
 
 def test_the_commit_of_a_member_that_closes_is_answered_at_once() -> None:
     for first_ms in (400, 3_500):  # its first one at all, too
-        member = group("a", "b", policies=PolicyTable((Policy(treatment=Treatment.PARK, commit_hold_ms=5_000),)))["a"]
+        member = group("a", "b", policies=PolicyTable((Policy(treatment=Treatment.PARK, commit_delay_ms=5_000),)))["a"]
         member.heartbeat(3_000)
         member.to_client.clear()
         member.commit(3_000 + first_ms)

@@ -24,7 +24,7 @@ def test_a_client_that_names_its_software_on_another_connection_is_parked_by_it(
         gateway = Gateway(GroupSettings(), lambda *_: None, policies=EVERYTHING_PARKED)
         member = group("c", gateway=gateway, software="")["c"]
         other = gateway.open(named_at, lambda _: None, lambda _: None)
-        versions = ApiVersionsRequest(client_software_name="platformatic-kafka", client_software_version="1")
+        versions = ApiVersionsRequest(client_software_name="platformatic-kafka", client_software_version="1.35.0")
         other.from_client(encode_request(versions, 3, 1, "c1"), 0)
         member.heartbeat(3_000)
         assert bool(gateway.parked_heartbeats(GroupProtocol.CLASSIC)) is is_parked

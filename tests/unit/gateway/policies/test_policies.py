@@ -78,10 +78,10 @@ def test_rows_of_a_file_are_read_in_their_order() -> None:
         ([{"treatment": "park", "groups": 7}], "row 1: groups=7 is an int: expected a str"),
         ([{"treatment": "park", "protocol": "eager"}], r"protocol='eager': expected \*, classic, consumer, share or"),
         (
-            [{"treatment": "park", "commit_hold_ms": 6_000}],
-            "commit_hold_ms=6000: expected a whole number of milliseconds",
+            [{"treatment": "park", "commit_delay_ms": 6_000}],
+            "commit_delay_ms=6000: expected a whole number of milliseconds",
         ),
-        ([{"treatment": "off", "commit_hold_ms": 5}], "commit_hold_ms is of use with treatment = 'park' only"),
+        ([{"treatment": "off", "commit_delay_ms": 5}], "commit_delay_ms is of use with treatment = 'park' only"),
     ],
 )
 def test_a_row_that_cannot_be_meant_is_refused_by_its_number(rows: object, text: str) -> None:
