@@ -21,7 +21,7 @@ from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
 
 from bench.result import Aim, Outcome, Result
-from kohort.broker.certificates import Authority
+from kohort.broker.secured_listener import Authority
 
 HERE = Path(__file__).resolve().parent
 AIMS = {

@@ -22,7 +22,7 @@ from interop import jars
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 OURS = """
 import sys, time
-from kohort.fleet import bronze_reader as bronze
+from kohort.fleet import bronze
 from kohort.fleet.inputs.input_kinds import parse_inputs
 
 def decode(folder):

@@ -28,9 +28,9 @@ from kohort.group.events import (
     StoredMember,
     TargetStored,
 )
-from kohort.log.log_config import LogConfig
 from kohort.log.offsets_topic import encode_events
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.assignment import Assignment
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.ids import TopicPartition, group_partition

@@ -20,8 +20,7 @@ from bench.result import Aim, Outcome, Result, line
 from kohort.assign.quality import measure_target
 from kohort.assign.server.catalog import server_assignors
 from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic
-from kohort.model.assignment import Assignment
-from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.assignment import Assignment, IdPartitions, id_partitions
 
 ASSIGNORS = ("uniform", "range")
 COLD_PEER = "Kafka's, first call of a JVM"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from demo.ownership import Gap, Tenure, WorkerRun
 from demo.story import Story
+from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.ownership_drawing import (
     DrawnEvent,
     Lane,
@@ -16,7 +17,6 @@ from kohort.drawing.ownership_drawing import (
     ValueLine,
     inline_svg,
 )
-from kohort.drawing.time_axis import TimeAxis
 from kohort.group.explain.rebalance_report import Rebalance
 
 _NAMES = {("a", 1): "worker a", ("b", 1): "worker b", ("a", 2): "worker a, restarted"}

@@ -13,7 +13,7 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.own_groups.group_member import GroupMemberConfig
 from kohort.client.producer.producer_config import ProducerConfig
 from kohort.client.settings import ClientConfig
-from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.findings.facts import Thresholds
 from kohort.gateway.gateway_settings import AssignorRow, BrokerTls, GatewaySettings, ListenerTls
 from kohort.gateway.policies.policies import Policy
 from kohort.model.setting import Setting, SettingKind, settings_of, value_text
@@ -22,8 +22,7 @@ from kohort.spark.group_stream import StreamConfig
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.options.member_options import MemberOptions
 from kohort.spark.options.offset_choice import OffsetOptions
-from kohort.spark.options.source_options import SourceOptions, TriggerLimits
-from kohort.spark.options.value_options import ValueOptions
+from kohort.spark.options.source_options import SourceOptions, TriggerLimits, ValueOptions
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.schemas.registry import RegistrySettings
 

@@ -24,7 +24,7 @@ from kohort.model.errors import KafkaError
 from kohort.model.setting import SettingsError
 from kohort.net.sasl import Sasl, authenticate
 from kohort.net.settings_files import read_properties
-from kohort.node.authentication.authentication import BearerLogin, ClaimRules, LoginFailed, PlainLogin, ScramLogin
+from kohort.node.authentication import BearerLogin, ClaimRules, LoginFailed, PlainLogin, ScramLogin
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import listeners_of
 from kohort.node.configuration.principal_mapping import PrincipalMapping

@@ -19,7 +19,6 @@ from kohort.node.configuration.principal_mapping import subject
 from kohort.node.step_scheduler import result_of
 from kohort.wire.codec import decode, encode, stepwise_decoder
 from kohort.wire.compression import Compression, CorruptCompression, compress, decompress
-from kohort.wire.connect_protocol import decode_connect_assignment, decode_connect_worker
 from kohort.wire.consumer_protocol import (
     assigned_by_topic,
     claimed_by_topic,
@@ -32,6 +31,12 @@ from kohort.wire.consumer_protocol import (
     version_of,
 )
 from kohort.wire.crc32c import crc32c
+from kohort.wire.embedded_protocols import (
+    decode_connect_assignment,
+    decode_connect_worker,
+    decode_streams_assignment,
+    decode_streams_subscription,
+)
 from kohort.wire.frames import FrameSplitter, decode_request_header
 from kohort.wire.primitives import MalformedMessage
 from kohort.wire.record_batches import (
@@ -47,7 +52,6 @@ from kohort.wire.record_batches import (
     read_marker,
 )
 from kohort.wire.record_walk import check_records
-from kohort.wire.streams_protocol import decode_streams_assignment, decode_streams_subscription
 
 LIMIT = 1 << 20
 """Of what a batch may unpack to."""

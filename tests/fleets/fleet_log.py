@@ -31,8 +31,8 @@ from tests.fleets.share_and_streams import ShareGroup, StreamsGroup
 from kohort.broker.os_disk import OsDisk
 from kohort.fleet.ground_truth import KnownFaults, Truth
 from kohort.fleet.schema import DAY_MS
-from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.ids import group_partition, topic_id_text
 
 BEGAN_MS = 1_759_276_800_000

@@ -22,8 +22,7 @@ from tests.fleets.scenarios import Scenario
 from tests.fleets.share_and_streams import ConstructedGroup, Topics
 from tests.fleets.simulated_group import GROUP, Piece, SimulatedGroup
 
-from kohort.fleet.checked_files import step_of
-from kohort.fleet.load_check import KAFKA_17306, LogCheck
+from kohort.fleet.load_check import KAFKA_17306, LogCheck, step_of
 from kohort.fleet.schema import DAY_MS, HOUR_MS
 from kohort.group.events import ConsumerMemberStored
 from kohort.log.group_replay import raced

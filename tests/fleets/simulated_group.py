@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.log.group_replay import records_of
-from kohort.log.log_config import LogConfig
 from kohort.log.offsets_topic import Replay, record_of
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.sim.kernel.broker_host import NodeHost
 from kohort.sim.kernel.host import WALL_MS, Host
 from kohort.sim.kernel.network import Network

@@ -9,7 +9,7 @@ import pytest
 from tests.integration.commands import Commands
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client.admin.scram_messages import UserScramCredentialDeletion, UserScramCredentialUpsertion
+from kohort.client.admin.access_messages import UserScramCredentialDeletion, UserScramCredentialUpsertion
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.sasl import Sasl
 from kohort.sync import Admin

@@ -8,7 +8,7 @@ from typing import Any
 from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key
 
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.fleet import bronze_reader as bronze
+from kohort.fleet import bronze
 from kohort.fleet.inputs.export_lines import export_lines
 from kohort.fleet.inputs.input_kinds import parse_inputs
 from kohort.fleet.schema import RECORDS

@@ -12,7 +12,7 @@ from kohort.sync import Admin
 pytest.importorskip("numba")
 pytest.importorskip("pyspark")
 
-from kohort.fleet import bronze_reader as bronze
+from kohort.fleet import bronze
 from kohort.fleet.inputs.input_kinds import parse_inputs
 
 

@@ -14,7 +14,7 @@ from tests.integration.running_gateway import RunningGateway
 
 from kohort import CooperativeStickyAssignor, RangeAssignor, sync
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client.membership.leader import Assignor
+from kohort.client.membership.protocol_driver import Assignor
 from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
 
 PARKING = PolicyTable((Policy(groups="*", treatment=Treatment.PARK),))

@@ -12,7 +12,7 @@ from kohort import RangeAssignor
 from kohort.assign.spec import MemberSpec
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.membership.coordinator_link import CoordinatorLink
-from kohort.client.membership.leader import Leader
+from kohort.client.membership.protocol_driver import Leader
 from kohort.member.effects import Compute
 from kohort.member.inputs import Computed, ComputeFailed
 from kohort.member.member_state import Identity

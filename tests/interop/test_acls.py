@@ -16,7 +16,7 @@ from tests.interop.kafka_tools import tool
 from tests.unit.node.authorization.api_cases import CASES, Case, Right, allowing, errors_in
 
 from kohort.cli.main import main
-from kohort.client.admin.acl_messages import create_request, delete_request, described
+from kohort.client.admin.access_messages import create_request, delete_request, described
 from kohort.model.acl import AclBinding, AclFilter
 from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
 from kohort.wire import messages as m

@@ -18,7 +18,7 @@ from tests.interop.topics import create_topic
 
 from kohort.client.admin.admin import ResourceType
 from kohort.sync import Admin
-from kohort.wire.connect_protocol import task_names
+from kohort.wire.embedded_protocols import task_names
 
 pytestmark = [pytest.mark.timeout(300)]
 on_both = pytest.mark.parametrize("broker", ["kohort", "apache"])

@@ -22,7 +22,7 @@ from interop.kafka import ApacheKafka
 from interop.waiting import eventually
 
 from interop import jars
-from kohort.fleet import bronze_reader as bronze
+from kohort.fleet import bronze
 from kohort.fleet.inputs.input_kinds import parse_inputs
 from kohort.fleet.inputs.input_splits import text_splits
 

@@ -22,9 +22,9 @@ from tests.interop.topics import create_topic
 
 from kohort.broker.os_disk import OsDisk
 from kohort.log.group_replay import records_of
-from kohort.log.log_config import LogConfig
 from kohort.log.offsets_topic import Replay, record_of
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.wire.record_batches import decode_batch, iter_batches
 
 pytestmark = [pytest.mark.timeout(400), pytest.mark.usefixtures("java")]

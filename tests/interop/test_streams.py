@@ -21,7 +21,7 @@ from tests.interop.topics import create_topic
 
 from kohort.client.admin.admin import ResourceType
 from kohort.sync import Admin
-from kohort.wire.streams_protocol import StreamsAssignment, StreamsSubscription
+from kohort.wire.embedded_protocols import StreamsAssignment, StreamsSubscription
 
 pytestmark = [pytest.mark.timeout(400)]
 on_both = pytest.mark.parametrize("broker", ["kohort", "apache"])

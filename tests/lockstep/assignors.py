@@ -33,8 +33,7 @@ from kohort.assign.quality import measure
 from kohort.assign.server.catalog import server_assignors
 from kohort.assign.server.spec import ServerGroup, ServerMember, ServerTopic
 from kohort.assign.user_data import encode_generation, encode_sticky
-from kohort.model.assignment import Assignment
-from kohort.model.id_partitions import each, id_partitions
+from kohort.model.assignment import Assignment, each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 

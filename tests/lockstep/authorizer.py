@@ -16,10 +16,8 @@ from typing import Any
 from interop.java_lines import JavaLines
 from tests.lockstep.run import fewest
 
-from kohort.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
-from kohort.model.principal import Principal
-from kohort.node.authorization.acls import Acls
-from kohort.node.authorization.authorizer import Authorizer
+from kohort.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, Principal, ResourceType
+from kohort.node.authorization.authorizer import Acls, Authorizer
 
 STEPS = 120
 """Steps of one seed."""

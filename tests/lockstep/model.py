@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from kohort.model.id_partitions import NOTHING, IdPartitions
+from kohort.model.assignment import NOTHING, IdPartitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.wire.consumer_protocol import encode_subscription

@@ -18,7 +18,7 @@ from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import Result
 from kohort.group.shard import Shard, apply, followers_of
 from kohort.log.offsets_topic import record_of
-from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.assignment import IdPartitions, id_partitions
 
 RACKS = tuple(f"rack{broker}" for broker in range(4))
 

@@ -15,9 +15,8 @@ from tests.lockstep.settings import SETTINGS, START_MS, settings_of
 
 from kohort.group.commands import OffsetToCommit
 from kohort.group.consumer.group import ConsumerGroup
-from kohort.model.assignment import Assignment
+from kohort.model.assignment import NOTHING, Assignment, IdPartitions, id_partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.consumer_protocol import decode_assignment, encode_assignment
 

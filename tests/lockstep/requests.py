@@ -32,9 +32,8 @@ from kohort.group.results import (
     Result,
     SyncResult,
 )
-from kohort.model.assignment import Assignment
+from kohort.model.assignment import Assignment, IdPartitions, id_partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import parse_topic_id, topic_id_text
 from kohort.wire.consumer_protocol import decode_assignment
 

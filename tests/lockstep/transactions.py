@@ -31,7 +31,7 @@ from kohort.transaction.commands import (
     MarkersWritten,
     TimedOut,
 )
-from kohort.transaction.decisions import decide, verify
+from kohort.transaction.decisions import Transactions, apply, decide, verify
 from kohort.transaction.effects import (
     Append,
     Arm,
@@ -44,7 +44,6 @@ from kohort.transaction.effects import (
     WriteMarkers,
 )
 from kohort.transaction.transaction import ENDING, LARGEST_EPOCH, NOT_OPEN, State, Transaction
-from kohort.transaction.transactions import Transactions, apply
 
 STEPS = 150
 """Steps of one seed."""

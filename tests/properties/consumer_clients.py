@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
+from kohort.model.assignment import IdPartitions, each, id_partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, each, id_partitions
 
 MUST_JOIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND}
 """Errors that a correct client gets after its eviction only; a lost message never fences it."""

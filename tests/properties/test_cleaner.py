@@ -15,9 +15,9 @@ from tests.replay.test_consumer_group_log import Recorded
 
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.log import cleaner
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import (
     ControlType,

@@ -20,8 +20,8 @@ from kohort.group.explain.explain import explain
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance
 from kohort.log.group_records import read_text
 from kohort.log.group_replay import records_of
-from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.ids import topic_id_text
 from kohort.node.groups.event_topic import EVENT_TOPIC
 

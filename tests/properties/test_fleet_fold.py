@@ -9,8 +9,7 @@ from random import Random
 from typing import Any
 
 from kohort.fleet.fold.fold import COMMITS, fold
-from kohort.fleet.fold.folded_group import FoldedRecord, Group
-from kohort.fleet.fold.group_json import group_from_json, group_to_json
+from kohort.fleet.fold.folded_group import FoldedRecord, Group, group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour
 
 START = 1_700_000_000_000

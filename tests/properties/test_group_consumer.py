@@ -25,9 +25,9 @@ from kohort.group.decisions import decide
 from kohort.group.effects import Append, Note, Then
 from kohort.group.events import ConsumerMemberOut, GroupDeleted, GroupStored, HardEvent, MemberState
 from kohort.group.shard import Shard, apply
+from kohort.model.assignment import each
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import each
 from kohort.sim.checks.invariants import violations
 
 NAMES = [("foo",), ("foo", "bar"), ("bar", "baz"), ()]

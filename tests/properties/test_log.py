@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.depth import examples
 
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
 from kohort.log.producer_state import Duplicate
+from kohort.log.segments import LogConfig
 from kohort.node.step_scheduler import result_of
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import Record, check_batch, decode_batch, encode_batch, iter_batches, read_header

@@ -16,9 +16,8 @@ from tests.depth import examples
 from kohort.member import ConsumerMember, ConsumerState, Identity, MemberConfig, effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, ExpediteHeartbeat, NameTopics, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import Partitions, each, id_partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.callback_contract import ConsumerContractChecker
 

@@ -20,7 +20,7 @@ from kohort.assign.server.range import ServerRangeAssignor
 from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember, ServerTopic, StandbyLags
 from kohort.assign.server.standby import StandbyAssignor
 from kohort.assign.server.uniform import UniformAssignor, in_order, sharing
-from kohort.model.id_partitions import IdPartitions, each, id_partitions, size
+from kohort.model.assignment import IdPartitions, each, id_partitions, size
 
 ASSIGNORS: list[ServerAssignor] = [UniformAssignor(), ServerRangeAssignor(), StandbyAssignor(10)]
 EVEN: list[ServerAssignor] = [UniformAssignor(), StandbyAssignor(10)]

@@ -29,11 +29,10 @@ from kohort.member.inputs import CloseRequested
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.transaction.commands import AddPartitions, Command, EndTransaction, InitProducer, MarkersWritten
-from kohort.transaction.decisions import decide
+from kohort.transaction.decisions import Transactions, apply, decide
 from kohort.transaction.effects import Append, Reply, TransactionResult, TransactionStored
 from kohort.transaction.transaction import LARGEST_EPOCH, Transaction
 from kohort.transaction.transaction import State as TransactionState
-from kohort.transaction.transactions import Transactions, apply
 from kohort.wire.record_batches import Marker, Record, encode_batch, encode_marker
 
 Mutation = Callable[[], wrong_coordinator.Mutation]

@@ -15,7 +15,7 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.events import Assigned, ConsumerHardEvent
 from kohort.group.shard import Shard
 from kohort.log.group_records import LOADED
-from kohort.model.id_partitions import each
+from kohort.model.assignment import each
 
 Mutation = AbstractContextManager[None]
 

@@ -15,10 +15,10 @@ from kohort.log.disk import StorageError
 from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import ErrorCode
 from kohort.node.topics.topic import Partition
-from kohort.node.transactions.marker_writer import MarkerWriter
-from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
+from kohort.node.transaction_coordinator import MarkerWriter, TransactionCoordinator
 from kohort.transaction import decisions
 from kohort.transaction.commands import AddPartitions, EndTransaction
+from kohort.transaction.decisions import Transactions
 from kohort.transaction.effects import (
     Append,
     Decision,
@@ -30,7 +30,6 @@ from kohort.transaction.effects import (
     WriteMarkers,
 )
 from kohort.transaction.transaction import Transaction
-from kohort.transaction.transactions import Transactions
 
 Mutation = AbstractContextManager[None]
 

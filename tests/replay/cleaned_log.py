@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.shard import Shard, apply
 from kohort.log.group_replay import batches_of, folded, records_of
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import CorruptOffsetsRecord, Replay
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.sim.checks.replay_checks import differences
 from kohort.wire.record_batches import CorruptBatch
 

@@ -16,10 +16,10 @@ from tests.unit.group.world import World
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import HardEvent, OffsetCommitted
 from kohort.log.group_replay import folded, records_of
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.sim.checks.replay_checks import differences
 from kohort.wire.record_batches import Record, encode_batch

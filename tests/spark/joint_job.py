@@ -19,10 +19,9 @@ from tests.spark.merging_job import change_at
 from tests.spark.storing_job import GROUP, PLACE
 
 from kohort.spark import exactly_once
-from kohort.spark.into_table import ExactlyOnce
-from kohort.spark.joint_table import in_one_step
+from kohort.spark.into_table import ExactlyOnce, in_one_step
 from kohort.spark.tables import Fenced, IcebergTable, PostgresTable
-from kohort.spark.tables.changes.key_match import DELETED
+from kohort.spark.tables.changes.row_change import DELETED
 
 TABLES = ("air.bronze", "air.silver")
 

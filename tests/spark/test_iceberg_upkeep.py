@@ -12,8 +12,7 @@ from tests.spark.lake import lake_table, rows_in, step, stored
 
 from kohort.model.ids import TopicPartition
 from kohort.spark.tables import IcebergTable, iceberg
-from kohort.spark.tables.changes.key_match import DELETED
-from kohort.spark.tables.changes.row_change import Change
+from kohort.spark.tables.changes.row_change import DELETED, Change
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 from tests.tidy.tree import Tree
 
 SHARED_NAMES = {
-    "acls": "rules of who may do what, as a broker keeps them, and the verb that lists them",
     "apply": "folds an event into the state of a group; one for each type of group",
     "broker": "the broker process, and the verb that starts it",
     "clock": "the clock of a process, and the manual one for tests",

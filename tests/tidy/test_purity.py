@@ -33,9 +33,9 @@ OPTIONAL_HOMES = {
     "deltalake": "src/kohort/spark/tables/delta_storage.py",
     "pyiceberg": "src/kohort/spark/tables/iceberg",
     "urllib3": "src/kohort/spark/schemas/registry.py",
-    "psycopg": "src/kohort/spark/tables/postgres_connection.py",
+    "psycopg": "src/kohort/spark/tables/postgres_rows.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
-    "cryptography": "src/kohort/broker/certificates.py",
+    "cryptography": "src/kohort/broker/secured_listener.py",
     "jwt": "src/kohort/broker/json_web_tokens.py",
 }
 """Where an optional package may be named: in one module, or in those of one format, whose paths begin so."""
@@ -46,7 +46,6 @@ OF_AN_EXTRA = (
     "src/kohort/testing/",
     "src/kohort/client/decode/numba_decoder.py",
     "src/kohort/client/decode/plain_decoder.py",
-    "src/kohort/client/decode/column_memory.py",
     "src/kohort/client/decode/numba_bytes.py",
     "src/kohort/client/prometheus.py",
 )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from kohort.assign.capacity import CapacityAssignor as CapacityAssignor
     from kohort.assign.cooperative import AssignmentRefused as AssignmentRefused
+    from kohort.assign.custom import CapacityAssignor as CapacityAssignor
     from kohort.assign.custom import assignor as assignor
     from kohort.assign.range import RangeAssignor as RangeAssignor
     from kohort.assign.round_robin import RoundRobinAssignor as RoundRobinAssignor
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "kohort.assign.capacity": "CapacityAssignor",
         "kohort.assign.cooperative": "AssignmentRefused",
-        "kohort.assign.custom": "assignor",
+        "kohort.assign.custom": "CapacityAssignor assignor",
         "kohort.assign.range": "RangeAssignor",
         "kohort.assign.round_robin": "RoundRobinAssignor",
         "kohort.assign.spec": "Assignor GroupSpec MemberSpec RebalanceProtocol TopicSpec",

@@ -10,11 +10,15 @@ has bytes for the member. It must be pure: the leader runs it, and any member ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import overload
 
 from kohort.assign.cooperative import two_step
-from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol, StatelessAssignor
+from kohort.assign.spec import Assignor, GroupSpec, RebalanceProtocol, StatelessAssignor, member_order
+from kohort.assign.sticky import CooperativeStickyAssignor
+from kohort.assign.sticky_engine import Engine
+from kohort.assign.user_data import decode_weight, encode_weight, marked
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 
@@ -114,3 +118,31 @@ def _assignment(given: Iterable[TopicPartition] | Assignment) -> Assignment:
     if isinstance(given, Assignment):
         return given
     return Assignment(frozenset(TopicPartition(topic, partition) for topic, partition in given))
+
+
+class CapacityAssignor(CooperativeStickyAssignor):
+    """Assignor `capacity`: `cooperative-sticky` with shares in proportion to weights. `weight` is this member's own.
+
+    With `is_eager` this member rebalances eagerly, though it could do better.
+    """
+
+    name = "capacity"
+
+    def __init__(self, weight: float = 1.0, *, is_eager: bool = False) -> None:
+        if not (math.isfinite(weight) and weight > 0):
+            raise ValueError(f"a member's weight is a number above 0, for example its cores; {weight} is none")
+        self.weight = weight
+        if is_eager:
+            self.protocols = (RebalanceProtocol.EAGER,)
+
+    def _engine(self, spec: GroupSpec) -> Engine:
+        order = member_order(spec)
+        subscriptions = [spec.members[name].subscription for name in order]
+        weights = [decode_weight(subscription.user_data) for subscription in subscriptions]
+        owned = [subscription.owned for subscription in subscriptions]
+        return Engine(spec, order, subscriptions, list(owned), lambda at: subscriptions[at].generation, weights)
+
+    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes:
+        """Return the weight, and our mark behind it."""
+        del topics, owned, generation
+        return marked(encode_weight(self.weight))

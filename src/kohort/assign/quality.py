@@ -15,8 +15,7 @@ from itertools import chain
 from kohort.assign.server.adapter import group_spec
 from kohort.assign.server.spec import ServerGroup
 from kohort.assign.spec import GroupSpec
-from kohort.model.assignment import Assignment, Partitions
-from kohort.model.id_partitions import IdPartitions, each
+from kohort.model.assignment import Assignment, IdPartitions, Partitions, each
 from kohort.model.ids import TopicPartition
 
 

@@ -1,31 +1,68 @@
-"""One broker process: a node, the network and a real disk, put together and taken apart."""
+"""One broker process: a node, the network and a real disk, put together and taken apart.
+
+What is loaded at its first use delays all clients: the coordinator at the first request for a group, a module and a
+decoder at the first of each API, and the garbage collector goes through all of it in each full collection. So `kohort
+broker` loads it in steps after it is ready; an embedded broker, which shares its process, does not.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.broker.descriptors import budget
-from kohort.broker.disk_watch import DiskWatch
-from kohort.broker.os_disk import OsDisk
-from kohort.broker.preparation import prepare
+from kohort.broker.os_disk import DiskWatch, OsDisk
 from kohort.broker.server_assignors import load_assignors
 from kohort.model.setting import SettingsError
-from kohort.net.listener_tls import listener_tls
-from kohort.net.renewed_context import CertificateError
+from kohort.net.renewed_context import CertificateError, listener_tls
 from kohort.net.server import Clock, Server
+from kohort.node.apis.routes import MODULES, served
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Address, Listener, endpoint, listeners_of
 from kohort.node.node import Node
+from kohort.wire.apis import VERSIONS
+from kohort.wire.compression import Compression, CompressionUnavailable, compress
 
 if TYPE_CHECKING:
     from kohort.broker.json_web_tokens import JsonWebKeys
+
+
+_PARTS = (
+    "kohort.group.classic.machine",
+    "kohort.group.consumer.machine",
+    "kohort.group.migration.conversion",
+    "kohort.group.decisions",
+    "kohort.log.offsets_topic",
+    "kohort.node.groups.event_topic",
+    "kohort.node.groups.coordinator",
+    "kohort.transaction.decisions",
+    "kohort.node.transaction_coordinator",
+)
+
+
+def prepare(node: Node) -> Iterator[None]:
+    """Load in steps what the node has not loaded yet; then exempt all that is there from garbage collection."""
+    for name in (*_PARTS, *(f"kohort.node.apis.{module}" for module in dict.fromkeys(MODULES.values()))):
+        import_module(name)
+        yield
+    for api in served():
+        node.connections.routes.get(api, VERSIONS[api].highest)
+        yield
+    for codec in Compression:
+        with suppress(CompressionUnavailable):
+            compress(codec, b"")
+        yield
+    gc.freeze()
+
 
 log = logging.getLogger("kohort.broker")
 

@@ -20,10 +20,10 @@ from kohort.model.acl import (
     AclOperation,
     AclPermission,
     PatternType,
+    Principal,
     ResourceType,
     WireNumber,
 )
-from kohort.model.principal import Principal
 
 if TYPE_CHECKING:
     from kohort.client import Admin

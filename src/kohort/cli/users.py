@@ -73,7 +73,7 @@ def run_set(args: argparse.Namespace) -> int:
     password = _password(args)
 
     async def set_password(args: argparse.Namespace, admin: Admin) -> None:
-        from kohort.client.admin.scram_messages import UserScramCredentialUpsertion
+        from kohort.client.admin.access_messages import UserScramCredentialUpsertion
 
         wanted = UserScramCredentialUpsertion(args.user, password, args.mechanism, args.iterations)
         await admin.alter_user_scram_credentials([wanted])
@@ -108,7 +108,7 @@ def _first_line(text: str) -> str:
 
 async def remove(args: argparse.Namespace, admin: Admin) -> None:
     """Remove a user's passwords and print what is gone. Raises CommandFailed where there are none."""
-    from kohort.client.admin.scram_messages import UserScramCredentialDeletion
+    from kohort.client.admin.access_messages import UserScramCredentialDeletion
 
     found = await admin.describe_user_scram_credentials()
     if args.user not in found:

@@ -14,9 +14,8 @@ from itertools import groupby
 from textwrap import wrap
 from typing import NamedTuple
 
-from kohort.drawing.display_text import counted, display_name, duration, visible
+from kohort.drawing.display_text import TimeAxis, counted, display_name, duration, visible
 from kohort.drawing.markup import Content, Markup, tag
-from kohort.drawing.time_axis import TimeAxis
 
 LANES = 100
 """Lanes of a drawing; those with most spans are drawn."""

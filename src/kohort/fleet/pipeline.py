@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kohort.fleet import gold
-from kohort.fleet.bronze_reader import settle
-from kohort.fleet.bronze_writer import (
+from kohort.fleet.bronze import (
     InputRows,
     Positions,
     StoredBronze,
     names_of_topics,
     read_inputs,
+    settle,
     write_bronze,
 )
 from kohort.fleet.findings.facts import Finding

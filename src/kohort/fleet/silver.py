@@ -18,8 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, Folded, fold, state_of
-from kohort.fleet.fold.folded_group import FoldedRecord, Group, Interval
-from kohort.fleet.fold.group_json import group_from_json, group_to_json
+from kohort.fleet.fold.folded_group import FoldedRecord, Group, Interval, group_from_json, group_to_json
 from kohort.fleet.fold.hours import Hour, Snapshot
 from kohort.fleet.load_check import LogCheck
 from kohort.fleet.queries import query_over

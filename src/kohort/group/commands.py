@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.group_timers import Timer
+from kohort.model.assignment import IdPartitions
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2

@@ -12,7 +12,7 @@ from kohort.group.consumer.reconcile import ids_of
 from kohort.group.consumer.target import assignor_of
 from kohort.group.events import ClassicPhase
 from kohort.group.shard import Shard
-from kohort.model.id_partitions import IdPartitions
+from kohort.model.assignment import IdPartitions
 
 
 class DescribedMember(NamedTuple):

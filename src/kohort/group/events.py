@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.commands import ConsumerHeartbeat, Join, Protocols
+from kohort.model.assignment import IdPartitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import NO_TOPIC_ID
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kohort.model.assignment import IdPartitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 
 
 class JoinedMember(NamedTuple):

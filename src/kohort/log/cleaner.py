@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 from kohort.log import checkpoints
 from kohort.log.compaction import Filter, LastOffsets
 from kohort.log.disk import Buffer, Disk, StorageError, replace_file
-from kohort.log.log_config import LogConfig
 from kohort.log.producer_state import Producers, ProducerSnapshots
 from kohort.log.segment import (
     ABORTED_SUFFIX,
@@ -27,7 +26,7 @@ from kohort.log.segment import (
     base_offsets,
     segment_name,
 )
-from kohort.log.segments import Segments
+from kohort.log.segments import LogConfig, Segments
 from kohort.wire.record_batches import HEADER_SIZE, BatchHeader, CorruptBatch, iter_batches, read_header
 
 MEMORY_BYTES = 128 << 20

@@ -35,7 +35,7 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.log.group_records import LOADED, read_text, read_version, short, text
-from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.assignment import IdPartitions, id_partitions
 from kohort.wire.codec import decode, encode
 from kohort.wire.message import Message
 from kohort.wire.messages import (

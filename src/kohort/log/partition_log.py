@@ -19,11 +19,18 @@ from kohort.log import checkpoints
 from kohort.log.checkpoints import CleanShutdown, LeaderEpochs
 from kohort.log.cleaner import Cleaned, Cleaner, recover_swaps
 from kohort.log.disk import Buffer, Disk, DiskFull, StorageError
-from kohort.log.log_config import LogConfig
 from kohort.log.producer_state import AbortedTransaction, Producers, ProducerSnapshots
 from kohort.log.recovery import DamagedLog, Recovery, recover, restore_producers
 from kohort.log.segment import ABORTED_SUFFIX, LARGEST_RELATIVE, Segment, base_offsets, segment_name
-from kohort.log.segments import Search, SegmentLeftBehind, Segments, first_at_or_after, largest, segments_to_delete
+from kohort.log.segments import (
+    LogConfig,
+    Search,
+    SegmentLeftBehind,
+    Segments,
+    first_at_or_after,
+    largest,
+    segments_to_delete,
+)
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import NO_TOPIC_ID, topic_id_text
 from kohort.wire.record_batches import (

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from kohort.log import checkpoints
 from kohort.log.checkpoints import LeaderEpochs
 from kohort.log.disk import Disk, File, replace_file
-from kohort.log.log_config import LogConfig
 from kohort.log.producer_state import AbortedTransaction, Producers
 from kohort.log.segment import ABORTED_SUFFIX, Segment, aborted_bytes, base_offsets, segment_name
+from kohort.log.segments import LogConfig
 from kohort.log.verification import Damage, DamageKind, verify
 from kohort.wire.record_batches import CorruptBatch
 

@@ -1,20 +1,67 @@
-"""The segments of one log in order: reading whole batches by offset without a copy, search by time, and retention.
+"""The segments of one log in order, and its settings: reading whole batches by offset, search by time, and retention.
 
-Only `Segments` adds and removes a segment.
+Reads copy nothing. Only `Segments` adds and removes a segment.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import NamedTuple, overload
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, overload
 
 from kohort.log.disk import Disk, StorageError
-from kohort.log.log_config import LogConfig
 from kohort.log.segment import Segment
+from kohort.model.setting import Names, setting
 from kohort.wire.compression import CompressionUnavailable
 from kohort.wire.record_batches import BatchHeader, TimestampType, check_crc
 from kohort.wire.record_walk import find_record
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """Settings of one partition log, by their names those of its topic. A size or time of -1 is no limit."""
+
+    segment_bytes: int = setting(1 << 30, name="segment.bytes")
+    segment_ms: int = setting(7 * 24 * 3600 * 1000, name="segment.ms")
+    index_interval_bytes: int = setting(4096, name="index.interval.bytes")
+    retention_bytes: int = setting(-1, name="retention.bytes")
+    retention_ms: int = setting(7 * 24 * 3600 * 1000, name="retention.ms")
+    max_message_bytes: int = setting(1048588, name="max.message.bytes")
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = setting(
+        "CreateTime", name="message.timestamp.type"
+    )
+    cleanup_policy: Names = setting(("delete",), name="cleanup.policy")
+    min_compaction_lag_ms: int = setting(0, name="min.compaction.lag.ms")
+    max_compaction_lag_ms: int = setting((1 << 63) - 1, name="max.compaction.lag.ms")
+    """How old a record may get before it is cleaned whatever the ratio, and a segment before it is closed."""
+    min_cleanable_ratio: float = setting(0.5, name="min.cleanable.dirty.ratio")
+    delete_retention_ms: int = setting(24 * 3600 * 1000, name="delete.retention.ms")
+    flush_policy: Literal["os", "fsync"] = "os"
+    """`os`: an append is done when the system has it. `fsync`: when `flush` has put it on the medium."""
+    producer_id_expiration_ms: int = 24 * 3600 * 1000
+    """How long an idempotent producer is remembered after its last batch."""
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention by size and time applies."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def compacts(self) -> bool:
+        """Whether the cleaner retains only the last record of each key."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How old a segment gets."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacts else self.segment_ms
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether an append is done only when it is on the medium."""
+        return self.flush_policy == "fsync"
+
 
 _REMEMBERED = 64
 

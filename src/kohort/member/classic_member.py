@@ -18,9 +18,8 @@ from kohort.assign.tasks import ReadsLags
 from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
-from kohort.member.failure_text import failure_text
 from kohort.member.lag_watch import LagWatch
-from kohort.member.member_base import MemberBase
+from kohort.member.member_base import MemberBase, failure_text
 from kohort.member.member_state import (
     BEATING,
     ENDING,

@@ -16,15 +16,13 @@ from typing import NamedTuple
 
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, ExpediteHeartbeat, NameTopics
-from kohort.member.failure_text import consumer_failure_text
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
 from kohort.member.lag_watch import LagWatch
-from kohort.member.member_base import MemberBase
+from kohort.member.member_base import MemberBase, consumer_failure_text
 from kohort.member.member_state import MOVED, NO_GENERATION, POLL_EXPIRED, ConsumerState, Identity, MemberConfig
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import NOTHING, IdPartitions, Partitions, each, id_partitions
 from kohort.model.cause import HeartbeatReason
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING, IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
 
 LEAVE_EPOCH = -1

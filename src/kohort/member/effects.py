@@ -12,9 +12,8 @@ from enum import StrEnum
 
 from kohort.assign.spec import MemberSpec
 from kohort.member.member_state import Identity
-from kohort.model.assignment import Assignment, Partitions
+from kohort.model.assignment import Assignment, IdPartitions, Partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 

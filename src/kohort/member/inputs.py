@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from kohort.assign.spec import MemberSpec, TopicSpec
 from kohort.member.effects import Callback
 from kohort.member.member_state import Identity
-from kohort.model.assignment import Assignment
+from kohort.model.assignment import Assignment, IdPartitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
 
 

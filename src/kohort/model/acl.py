@@ -1,7 +1,8 @@
 """Access control lists: who may (not) do what to which resources, as Kafka's `kafka-acls` and APIs 29 to 31 name it.
 
 A binding is one rule: a principal from a host is allowed or denied an operation on the resources that a pattern names.
-A filter selects bindings. The numbers of all enumerations are those on the wire.
+A filter selects bindings. The numbers of all enumerations are those on the wire. A principal is who a client is after
+its authentication, as authorizers and quotas name it (`User:alice`).
 """
 
 from __future__ import annotations
@@ -9,6 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Self
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Principal:
+    """The type of a principal, nearly always `User`, and its name. Its text is Kafka's: `User:alice`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+    @staticmethod
+    def parse(text: str) -> Principal:
+        """Return the principal of a text such as `User:alice`. Raises ValueError."""
+        kind, colon, name = text.partition(":")
+        if not (kind and colon and name):
+            raise ValueError(f"{text!r} is no principal: expected TYPE:NAME, such as User:alice")
+        return Principal(kind, name)
+
+
+ANONYMOUS = Principal("User", "ANONYMOUS")
+"""A client that did not authenticate."""
+
 
 WILDCARD = "*"
 """Any host; as the name of a literal resource, any name."""

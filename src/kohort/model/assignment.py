@@ -1,4 +1,9 @@
-"""What a member is assigned: a set of partitions and the algebra on such sets."""
+"""What a member is assigned: a set of partitions by topic name or by topic id, and the algebra on such sets.
+
+Of partitions by topic id, as the consumer protocol (KIP-848) names them in requests, targets and records, there is one
+canonical form, so that equal sets are equal values: a tuple of (topic id, partition numbers), both sorted, without
+topics that have no partition. Whatever comes from outside goes through `id_partitions` first.
+"""
 
 from __future__ import annotations
 
@@ -89,3 +94,32 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     for topic, partition in partitions:
         topics.setdefault(topic, []).append(partition)
     return {topic: sorted(topics[topic]) for topic in sorted(topics)}
+
+
+IdPartitions = tuple[tuple[bytes, tuple[int, ...]], ...]
+
+NOTHING: IdPartitions = ()
+
+
+def id_partitions(topics: Iterable[tuple[bytes, Iterable[int]]]) -> IdPartitions:
+    """Return the canonical form of partitions by topic id; a topic named twice has what it has in both places."""
+    found: dict[bytes, set[int]] = {}
+    for topic_id, partitions in topics:
+        numbers = found.get(topic_id)
+        if numbers is None:
+            found[topic_id] = set(partitions)
+        else:
+            numbers.update(partitions)
+    return tuple((topic_id, tuple(sorted(found[topic_id]))) for topic_id in sorted(found) if found[topic_id])
+
+
+def each(partitions: IdPartitions) -> Iterator[tuple[bytes, int]]:
+    """Yield every (topic id, partition number)."""
+    for topic_id, numbers in partitions:
+        for number in numbers:
+            yield topic_id, number
+
+
+def size(partitions: IdPartitions) -> int:
+    """Return how many partitions there are."""
+    return sum(len(numbers) for _, numbers in partitions)

@@ -15,8 +15,8 @@ from kohort.model.acl import AclBinding, AclOperation, AclPermission, PatternTyp
 from kohort.model.errors import KafkaError
 from kohort.model.ids import topic_id_text
 from kohort.model.setting import LONG_MAX, SettingsError, value_text
-from kohort.node.authentication.scram_credentials import ScramCredentials
-from kohort.node.authorization.acls import Acls
+from kohort.node.authentication import ScramCredentials
+from kohort.node.authorization.authorizer import Acls
 from kohort.node.configuration.config import Config, GroupResourceConfig
 from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability

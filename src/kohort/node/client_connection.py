@@ -14,15 +14,15 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kohort.model.acl import ANONYMOUS, Principal
 from kohort.model.errors import ErrorCode
-from kohort.model.principal import ANONYMOUS, Principal
 from kohort.node.step_scheduler import Steps
 from kohort.parking.client_software import UNNAMED, ClientSoftware
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import FrameSplitter
 
 if TYPE_CHECKING:
-    from kohort.node.authentication.authentication import Login
+    from kohort.node.authentication import Login
     from kohort.node.configuration.listeners import Listener
     from kohort.node.route import Route
     from kohort.node.timers import NodeClock

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kohort.log.disk import Disk, StorageError
-from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import PartitionLog
 from kohort.log.recovery import DamagedLog
+from kohort.log.segments import LogConfig
 from kohort.node.disk_health import DiskHealth
 from kohort.wire.record_batches import Record, decode_batch, encode_batch
 

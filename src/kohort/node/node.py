@@ -14,7 +14,7 @@ from kohort.assign.server.catalog import server_assignors
 from kohort.assign.server.spec import ServerAssignor
 from kohort.log.disk import Disk
 from kohort.node.apis.context import ApiContext
-from kohort.node.authentication.authentication import ClaimsOf
+from kohort.node.authentication import ClaimsOf
 from kohort.node.broker_state import BrokerState
 from kohort.node.configuration.config import Config
 from kohort.node.connections import Connections

@@ -6,8 +6,8 @@ are the numbered lines, listed below.
 
 from __future__ import annotations
 
+from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.ownership_drawing import DrawnEvent, Lane, LaneGroup, OwnedSpan, OwnershipDrawing, svg_file
-from kohort.drawing.time_axis import TimeAxis
 from kohort.group.events import ConsumerGroupStored, Event, GroupStored
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions

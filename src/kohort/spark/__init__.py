@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from kohort.spark.group_stream import GroupStream as GroupStream
     from kohort.spark.into_table import exactly_once as exactly_once
     from kohort.spark.into_table import for_each_batch as for_each_batch
+    from kohort.spark.into_table import in_one_step as in_one_step
     from kohort.spark.java import JavaMissing as JavaMissing
-    from kohort.spark.joint_table import in_one_step as in_one_step
     from kohort.spark.membership.group_progress import GroupProgress as GroupProgress
     from kohort.spark.membership.group_progress import progress as progress
     from kohort.spark.rows.rounds import OffsetRange as OffsetRange
@@ -35,9 +35,8 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "kohort.spark.group_stream": "GroupStream",
-        "kohort.spark.into_table": "exactly_once for_each_batch",
+        "kohort.spark.into_table": "exactly_once for_each_batch in_one_step",
         "kohort.spark.java": "JavaMissing",
-        "kohort.spark.joint_table": "in_one_step",
         "kohort.spark.membership.group_progress": "GroupProgress progress",
         "kohort.spark.rows.rounds": "OffsetRange Round",
         "kohort.spark.running_session": "QueryFailed await_termination",

@@ -32,7 +32,7 @@ from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.membership.starting_offsets import OffsetStore
-from kohort.spark.options.value_options import default_subject
+from kohort.spark.options.source_options import default_subject
 from kohort.spark.report import HistoryListener, StreamHistory, stream_report
 from kohort.spark.rows.read_rows import range_reader
 from kohort.spark.rows.rounds import OffsetRange, Round, plan

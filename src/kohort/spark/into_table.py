@@ -1,8 +1,8 @@
 """`exactly_once(table)`: a function for `GroupStream.run` and `foreachBatch` that stores each row in a table once.
 
 The table stores rows and offsets in one atomic step, and its offsets are the truth: the next owner of a partition
-starts there, and the group's commit follows, so that tools show the lag. After a kill the step is in the table as a
-whole or not at all. It works with any table of the protocol `Table`.
+starts there, and the group's commit follows, so that tools show the lag. It works with any table of the protocol
+`Table`. `in_one_step(…)` commits to several tables at once, where their kind does that.
 
 In `foreachBatch`, offsets decide what is stored only where the query is a member of the group that the offsets are
 named after and has no state. The rows of other queries need not come from the offsets that a batch reads: of these the
@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -31,7 +32,7 @@ from kohort.spark.rows.rounds import Round
 from kohort.spark.running_query import RunningQuery, running_query
 from kohort.spark.tables.addresses import table_at
 from kohort.spark.tables.changes.envelopes import ENVELOPES, opened
-from kohort.spark.tables.changes.row_change import Change, MergeTable
+from kohort.spark.tables.changes.row_change import Change, MergeTable, Write
 from kohort.spark.tables.table import (
     BATCHES,
     Fenced,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
 
 log = logging.getLogger(__name__)
 
@@ -305,3 +307,72 @@ def for_each_batch(function: Callable[[DataFrame, int], object]) -> Callable[[Da
         return function(frame, last)
 
     return run
+
+
+def in_one_step(*stores: ExactlyOnce) -> ExactlyOnce:
+    """Return a function for `GroupStream.run`, or for `foreachBatch`, that stores what all `stores` do in one step.
+
+    A store is an `exactly_once(table, …)` with a table, rows and changes of its own. Their tables are IcebergTables of
+    one REST catalog that commits to several at once, or PostgresTables of one database. Raises ValueError for tables
+    of different ones, and a table named twice; TypeError for other kinds of tables.
+    """
+    groups = {each.group for each in stores if each.group is not None}
+    if len(stores) < 2 or len(groups) > 1:
+        raise ValueError(f"in_one_step takes two stores or more, whose group is one, and got {stores}, groups {groups}")
+    return ExactlyOnce(JointTable(stores), None, groups.pop() if groups else None)
+
+
+class JointTable:
+    """Tables of one kind as one table: each step is in all of them, or in none.
+
+    Raises ValueError, TypeError.
+    """
+
+    def __init__(self, stores: Sequence[ExactlyOnce]) -> None:
+        self._stores = tuple(stores)
+        tables: list[Any] = [each.table for each in stores]
+        self._kind = type(tables[0])
+        if len(set(map(type, tables))) > 1 or not hasattr(self._kind, "take_together"):
+            raise TypeError(
+                f"{self!r}: these tables have no commit of all of them. IcebergTables of one REST catalog have, and"
+                " PostgresTables of one database. Call one exactly_once(table) after the other in foreachBatch, and"
+                " store last, in a table of its own, which versions belong together"
+            )
+        if len(set(map(repr, tables))) < len(tables):
+            raise ValueError(f"{self!r} has a table twice: give each table one part of a step")
+        self._kind.require_together(tables)
+        self._conninfo = getattr(tables[0], "_conninfo", "")
+        if all(each.takes_arrow for each in stores):
+            self.rows_in_arrow = min(each.rows_in_arrow for each in stores)
+            """Up to how many offsets a round need not be a DataFrame."""
+
+    def __repr__(self) -> str:
+        return f"in_one_step({', '.join(repr(each.table) for each in self._stores)})"
+
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
+        """Return the positions of these partitions, which are the same in all tables. Raises TableBroken."""
+        asked, tables = sorted(partitions), [each.table for each in self._stores]
+        while True:
+            found = [table.offsets(group, asked) for table in tables]
+            at = {each: [one[each].offset if each in one else None for one in found] for each in asked}
+            apart = [each for each in asked if len(set(at[each])) > 1]
+            if not apart:
+                return found[0]
+            # Another member may have taken a step meanwhile: then the first table has moved too.
+            if tables[0].offsets(group, asked) == found[0]:
+                shown = ", ".join(f"{table!r} at {offset}" for table, offset in zip(tables, at[apart[0]], strict=True))
+                raise TableBroken(
+                    f"the offsets of {apart[0]} for group {group} differ: {shown}. In one step tables move together:"
+                    " set one offset in all (set_offsets), where each has the rows before it and none after it, or"
+                    " store in new tables under another group"
+                )
+
+    def append(self, frame: DataFrame | pa.Table, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
+        """Store what each table gets of a frame's rows and take the steps in all tables, all or nothing.
+
+        Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
+        """
+        with ExitStack() as kept:
+            rows = kept.enter_context(computed_once(frame)) if hasattr(frame, "storageLevel") else frame
+            writes = [Write(each.table, each.made(rows), each.change) for each in self._stores]
+            self._kind.take_together(writes, group, steps)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kohort.client.rebalance_listener import RebalanceListener, finished
+from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.html_page import cards, document, table
 from kohort.drawing.ownership_drawing import (
     DrawnEvent,
@@ -23,7 +24,6 @@ from kohort.drawing.ownership_drawing import (
     ValueLine,
     inline_svg,
 )
-from kohort.drawing.time_axis import TimeAxis
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.group_progress import GroupProgress

@@ -27,8 +27,7 @@ from kohort.spark.rows.spark_columns import record_columns
 from kohort.spark.running_query import running_query
 from kohort.spark.running_session import is_remote, parallelism
 from kohort.spark.tables.table import BATCHES
-from kohort.spark.topics.committed_positions import CommittedPositions, Offsets, Origin
-from kohort.spark.topics.round_transactions import RoundTransactions
+from kohort.spark.topics.round_transactions import CommittedPositions, Offsets, Origin, RoundTransactions
 from kohort.spark.topics.write_plan import (
     REPORT_COLUMNS,
     SecondAttempt,

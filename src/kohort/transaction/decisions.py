@@ -1,4 +1,4 @@
-"""What a command leads to, by what its transactional id is now. Nothing is changed here.
+"""The transaction coordinator as two functions: what a command leads to (`decide`), and one event folded (`apply`).
 
 The rules are those of Kafka's `TransactionCoordinator`. Two versions of clients meet here (KIP-890). With version 2
 each end of a transaction raises the producer's epoch, so that a request that comes late is fenced, and an abort without
@@ -12,7 +12,7 @@ decision takes effect, so no state is pending; a later request meets the state a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -33,6 +33,7 @@ from kohort.transaction.effects import (
     Decision,
     Disarm,
     Effect,
+    Event,
     Reply,
     TransactionForgotten,
     TransactionResult,
@@ -50,7 +51,23 @@ from kohort.transaction.transaction import (
     Transaction,
     is_exhausted,
 )
-from kohort.transaction.transactions import Transactions
+
+
+@dataclass(slots=True)
+class Transactions:
+    """The transactional ids of one partition. `max_timeout_ms` is Kafka's `transaction.max.timeout.ms`."""
+
+    max_timeout_ms: int = 900_000
+    by_id: dict[str, Transaction] = field(default_factory=dict)
+
+
+def apply(transactions: Transactions, event: Event) -> None:
+    """Change the state by what happened."""
+    if isinstance(event, TransactionStored):
+        transactions.by_id[event.transactional_id] = event.transaction
+    else:
+        transactions.by_id.pop(event.transactional_id, None)
+
 
 EPOCH_RAISING = 2
 """The transaction version from which each end raises the epoch (KIP-890)."""

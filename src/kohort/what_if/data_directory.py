@@ -12,7 +12,7 @@ from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
 from kohort.group.migration.migration_plan import Limits, LiveGroup, LiveMember
 from kohort.log.memory_disk import MemoryDisk
-from kohort.model.id_partitions import each
+from kohort.model.assignment import each
 from kohort.model.ids import TopicPartition, group_partition
 from kohort.model.setting import value_text
 from kohort.node.broker_state import BrokerState

@@ -12,8 +12,7 @@ from kohort.assign.server.spec import ServerAssignor, ServerGroup, ServerMember,
 from kohort.assign.spec import GroupSpec, MemberSpec, TopicSpec
 from kohort.group.classic.group import COOPERATIVE
 from kohort.group.migration.migration_plan import MemberKind
-from kohort.model.assignment import Assignment, Partitions
-from kohort.model.id_partitions import each
+from kohort.model.assignment import Assignment, Partitions, each
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.what_if.change import PlannedChange

@@ -35,9 +35,8 @@ from kohort.group.migration.migration_plan import MemberKind
 from kohort.log.group_replay import records_of
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
-from kohort.model.assignment import Assignment, Partitions, by_topic
+from kohort.model.assignment import Assignment, IdPartitions, Partitions, by_topic, id_partitions
 from kohort.model.cause import Cause, CauseKind
-from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import INT_MAX, SettingsError
 from kohort.model.subscription import Subscription

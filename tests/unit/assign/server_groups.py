@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tests.unit.assign.groups import partitions
 
 from kohort.assign.server.spec import NO_METADATA, ServerGroup, ServerMember, ServerTopic, StandbyLags
-from kohort.model.id_partitions import IdPartitions, each, id_partitions
+from kohort.model.assignment import IdPartitions, each, id_partitions
 
 
 def topic_id(name: str) -> bytes:

@@ -10,8 +10,7 @@ from tests.unit.node.group_desk import GroupMember, group_desk
 
 from kohort.assign.server.catalog import server_assignors
 from kohort.cli.group_state.live_group import as_number, has_state, live_member
-from kohort.cli.migrate import goal
-from kohort.cli.migrate_watch import MigrationProgress
+from kohort.cli.migrate import MigrationProgress, goal
 from kohort.cli.terminal.options import duration_ms
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription, read_classic
 from kohort.group.classic.group import ClassicGroup

@@ -8,8 +8,8 @@ from kohort.assign import CooperativeStickyAssignor, GroupSpec, MemberSpec, Rang
 from kohort.assign.cooperative import assign_group
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_errors, commit_request, fetched
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
-from kohort.client.membership.embedded_protocol import ConsumerProtocol
 from kohort.client.membership.member_messages import (
+    ConsumerProtocol,
     consumer_heartbeat_request,
     heartbeat_ms,
     join_answered,

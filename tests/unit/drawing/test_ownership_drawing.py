@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element
 import pytest
 from tests.unit.fleet.reports import HOSTILE
 
+from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.ownership_drawing import (
     EVENTS,
     LANES,
@@ -25,7 +26,6 @@ from kohort.drawing.ownership_drawing import (
     inline_svg,
     svg_file,
 )
-from kohort.drawing.time_axis import TimeAxis
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOUR_MS = 3_600_000

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kohort.fleet.checked_files import segments_of, step_of
 from kohort.fleet.decode.value_json import fields_of
-from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf
+from kohort.fleet.findings.facts import DEFAULTS, HOUR_MS, EventOf, Facts, Finding, HourOf, Thresholds
 from kohort.fleet.findings.rules import JUDGED_EVENTS, facts_from, judge
-from kohort.fleet.findings.thresholds import DEFAULTS, HOUR_MS, Thresholds
 from kohort.fleet.fold.fold import COMMITS, FIRST_COMMIT, REWOUND, fold
 from kohort.fleet.fold.folded_group import FoldedRecord, Group
+from kohort.fleet.load_check import segments_of, step_of
 from kohort.fleet.silver import FoldResults
 from kohort.group.events import OffsetCommitted
 from kohort.log.offsets_topic import Replay

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.fleet.written_group import START, Written
 
 from kohort.fleet.fold.fold import state_of
-from kohort.fleet.fold.group_json import group_from_json, group_to_json
+from kohort.fleet.fold.folded_group import group_from_json, group_to_json
 from kohort.group.events import MemberState
 
 

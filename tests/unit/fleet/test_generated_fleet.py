@@ -12,16 +12,15 @@ from tests.fleets.scenarios import grown
 from tests.fleets.simulated_group import SimulatedGroup, topic_token
 from tests.replay.cleaned_log import loaded
 
-from kohort.fleet.checked_files import check_partition, segments_of
 from kohort.fleet.ground_truth import KnownFaults, Truth, read_truth
-from kohort.fleet.load_check import KAFKA_17306
+from kohort.fleet.load_check import KAFKA_17306, check_partition, segments_of
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import ConsumerGroupStored, GroupStored, OffsetCommitted
 from kohort.log.group_replay import records_of
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import Replay
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.ids import group_partition
 from kohort.wire.consumer_protocol import subscribed_topics
 

@@ -14,7 +14,7 @@ from tests.unit.fleet.written_log import COMMIT_VALUE, batch_of, commit_key, nam
 from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import PartitionView, TopicView
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
-from kohort.fleet import bronze_reader as bronze
+from kohort.fleet import bronze
 from kohort.fleet.inputs import cluster_input
 from kohort.fleet.inputs.broker_log import state_change
 from kohort.fleet.inputs.export_lines import export_lines

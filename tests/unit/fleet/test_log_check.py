@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from kohort.cli import main
-from kohort.fleet.checked_files import NothingToCheck, check_partition, segments_of
 from kohort.fleet.load_check import (
     DEMANDS,
     KAFKA_17306,
@@ -20,10 +19,13 @@ from kohort.fleet.load_check import (
     CheckedRecord,
     Demand,
     LogCheck,
+    NothingToCheck,
+    check_partition,
+    segments_of,
 )
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.wire.record_batches import Record, encode_batch
 
 

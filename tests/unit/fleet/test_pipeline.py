@@ -9,7 +9,7 @@ import pytest
 from tests.unit.fleet.written_group import START, TOPIC, Written
 
 from kohort.fleet import pipeline
-from kohort.fleet.bronze_writer import InputRows
+from kohort.fleet.bronze import InputRows
 from kohort.fleet.schema import (
     COUNTS,
     DECODED,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kohort.fleet.checked_files import segments_of
 from kohort.fleet.findings import NAMES
 from kohort.fleet.ground_truth import unpack
+from kohort.fleet.load_check import segments_of
 
 
 def test_the_recorded_fleet_has_every_fault_and_what_only_resembles_it(tmp_path: Path) -> None:

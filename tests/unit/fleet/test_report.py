@@ -7,10 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.report.fleet_report import FleetReport, GroupKey, ReportLimits, Span
+from kohort.fleet.report.fleet_report import FleetReport, GroupKey, ReportLimits, Span, document, headline, points
 from kohort.fleet.report.page import page
 from kohort.fleet.report.report_queries import gather
-from kohort.fleet.report.summary import document, headline, points
 from kohort.fleet.schema import HOUR_MS, Evidence, Table
 
 START_MS = 1_793_664_000_000

@@ -12,9 +12,8 @@ from html import unescape
 import pytest
 from tests.unit.fleet.reports import HOSTILE, IMAGE, LONG, SCRIPT, TURNED, report
 
-from kohort.fleet.report.fleet_report import FleetReport, columns_of
+from kohort.fleet.report.fleet_report import FleetReport, columns_of, document
 from kohort.fleet.report.page import page
-from kohort.fleet.report.summary import document
 from kohort.fleet.schema import HOUR_MS
 
 INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\u2028\u2029\ufeff]")

@@ -7,7 +7,7 @@ from tests.unit.fleet.reports import HOSTILE, report
 
 from kohort.drawing.display_text import NAME_LENGTH, display_name, duration, hour, listed, moment, rule_title
 from kohort.drawing.markup import Markup, joined, script_json, tag
-from kohort.fleet.report.summary import headline, points
+from kohort.fleet.report.fleet_report import headline, points
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kohort.fleet.bronze_writer import TopicTally, count
+from kohort.fleet.bronze import TopicTally, count
 from kohort.fleet.schema import RECORDS
 
 

@@ -30,8 +30,8 @@ from kohort.group.events import (
 )
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.group.shard import followers_of
+from kohort.model.assignment import IdPartitions, id_partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.sim.checks.invariants import violations
 
 SESSION_MS = 45_000

@@ -22,8 +22,8 @@ from kohort.group.coordinator_settings import ImageTopic
 from kohort.group.effects import Effect, Then
 from kohort.group.events import ClassicPhase
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult, SyncResult
+from kohort.model.assignment import IdPartitions, each, id_partitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.node.configuration.config import Config

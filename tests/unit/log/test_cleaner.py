@@ -11,9 +11,9 @@ from tests.unit.log.workbench import DIRECTORY, everything, names, open_log
 
 from kohort.log import cleaner
 from kohort.log.disk import Disk, StorageError
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.node.step_scheduler import result_of
 from kohort.wire.compression import Compression
 from kohort.wire.record_batches import CorruptBatch, Record, check_batch, encode_batch, iter_batches, read_header

@@ -9,8 +9,8 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, append, batch, fill, names, open_log
 
 from kohort.log.disk import Disk, read_file
-from kohort.log.log_config import LogConfig
 from kohort.log.segment import OffsetIndex, TimeIndex
+from kohort.log.segments import LogConfig
 from kohort.wire.record_batches import iter_batches
 
 

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, names, open_log
 
 from kohort.log.disk import Disk, read_file
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.record_batches import BatchHeader, Marker, Record, encode_batch, encode_marker, iter_batches
 

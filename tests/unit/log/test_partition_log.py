@@ -8,9 +8,9 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
 from kohort.log.disk import Disk, StorageError, read_file, replace_file
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk, failing
 from kohort.log.partition_log import Appended, OffsetOutOfRange, PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.step_scheduler import result_of
 from kohort.wire.record_batches import Record, TimestampType, encode_batch, read_header

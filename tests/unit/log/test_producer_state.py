@@ -6,10 +6,10 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, append, batch, fill, names, open_log
 
 from kohort.log.disk import Disk
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import Appended, PartitionLog
 from kohort.log.producer_state import CorruptSnapshot, Duplicate, Producers, sequence_after
+from kohort.log.segments import LogConfig
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.wire.record_batches import BatchHeader, ControlType, control_record, encode_batch, read_header
 

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
 from kohort.log.disk import Disk, DiskFull, StorageError, read_file
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
+from kohort.log.segments import LogConfig
 from kohort.node.step_scheduler import result_of
 from kohort.wire.record_batches import CorruptBatch, check_batch, iter_batches
 

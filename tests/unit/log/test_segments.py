@@ -9,9 +9,9 @@ import pytest
 from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
 
 from kohort.log.disk import Disk, read_file
-from kohort.log.log_config import LogConfig
 from kohort.log.memory_disk import MemoryDisk
 from kohort.log.partition_log import OffsetOutOfRange, PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.errors import ErrorCode
 from kohort.node.step_scheduler import result_of
 from kohort.wire.compression import Compression

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kohort.log.disk import Disk
-from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import Appended, PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.wire.record_batches import Record, check_batch, decode_batch, encode_batch, iter_batches
 
 DIRECTORY = "orders-0"

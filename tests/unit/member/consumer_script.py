@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from kohort.member import ConsumerMember, ConsumerState, MemberConfig, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
+from kohort.model.assignment import IdPartitions
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.callback_contract import ConsumerContractChecker
 

@@ -20,8 +20,8 @@ from tests.unit.member.consumer_script import (
 from kohort.member import ConsumerState, Identity, MemberConfig, PollState, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, PollLate, PollMissed, RunCallback
 from kohort.member.inputs import ConsumerHeartbeatAnswered
+from kohort.model.assignment import NOTHING
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING
 
 STATIC = MemberConfig(instance_id="i", max_poll_interval_ms=10_000)
 POLLING = MemberConfig(max_poll_interval_ms=10_000)

@@ -19,9 +19,9 @@ from tests.unit.member.consumer_script import (
 from kohort.member import ConsumerState, Identity, MemberConfig, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat
 from kohort.member.inputs import ConsumerHeartbeatAnswered
+from kohort.model.assignment import NOTHING
 from kohort.model.cause import HeartbeatReason
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING
 
 CONFIG = MemberConfig(rebalance_timeout_ms=60_000, instance_id="i", rack="r1", server_assignor="range")
 

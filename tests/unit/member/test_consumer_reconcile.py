@@ -23,8 +23,8 @@ from tests.unit.member.consumer_script import (
 
 from kohort.member import ConsumerState, inputs
 from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat, NameTopics, RunCallback
+from kohort.model.assignment import NOTHING
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING
 
 
 def test_the_first_assignment_is_called_back_and_then_acknowledged_at_once() -> None:

@@ -9,8 +9,8 @@ from tests.unit.kept_memory import bytes_kept_by
 from tests.unit.node.desk import Desk
 from tests.unit.node.group_desk import GroupMember, group_desk
 
+from kohort.model.acl import Principal
 from kohort.model.errors import ErrorCode
-from kohort.model.principal import Principal
 from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
 from kohort.wire.messages import (
     ConsumerGroupHeartbeatRequest,

@@ -17,7 +17,7 @@ from kohort.transaction.commands import (
     MarkersWritten,
     TimedOut,
 )
-from kohort.transaction.decisions import decide, verify
+from kohort.transaction.decisions import Transactions, apply, decide, verify
 from kohort.transaction.effects import (
     Append,
     Arm,
@@ -29,7 +29,6 @@ from kohort.transaction.effects import (
     WriteMarkers,
 )
 from kohort.transaction.transaction import LARGEST_EPOCH, State, Transaction
-from kohort.transaction.transactions import Transactions, apply
 
 ID = "orders"
 FENCED = ErrorCode.PRODUCER_FENCED

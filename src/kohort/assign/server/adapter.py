@@ -17,8 +17,7 @@ from kohort.assign.custom import FunctionAssignor
 from kohort.assign.server.spec import NO_METADATA, ServerAssignor, ServerGroup, ServerMember, ServerTopic
 from kohort.assign.spec import Assignor, GroupSpec, MemberSpec, RebalanceProtocol, TopicSpec
 from kohort.assign.user_data import unmarked
-from kohort.model.assignment import Assignment, by_topic
-from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
+from kohort.model.assignment import NOTHING, Assignment, IdPartitions, by_topic, id_partitions
 from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.subscription import Subscription
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice, repeat
 
-from kohort.model.id_partitions import NOTHING, IdPartitions, each, id_partitions, size
+from kohort.model.assignment import NOTHING, IdPartitions, each, id_partitions, size
 
 SPREAD_LIMIT = 4_096
 """How many (topic, numbers) entries a circle may make, unless blocks would make half as many or more.

@@ -14,7 +14,7 @@ from itertools import chain, repeat
 from kohort.assign.member_classes import subscriber_masks
 from kohort.assign.server.spec import ServerGroup
 from kohort.assign.server.uniform import member_classes, partition_counts
-from kohort.model.id_partitions import NOTHING, IdPartitions
+from kohort.model.assignment import NOTHING, IdPartitions
 
 Entry = tuple[bytes, tuple[int, ...]]
 Row = tuple[list[list[Entry]], list[tuple[int, ...]]]

@@ -1,6 +1,6 @@
 """What a server-side assignor is given and what it must return: the target assignment of a consumer group (KIP-848).
 
-Topics go by id and partitions in their canonical form (`model.id_partitions`), so that a target of thousands of
+Topics go by id and partitions in their canonical form (`model.assignment`), so that a target of thousands of
 members is compared and stored without a detour over names. Pure: the same group always gives the same target.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from kohort.model.id_partitions import NOTHING, IdPartitions
+from kohort.model.assignment import NOTHING, IdPartitions
 
 NO_METADATA: Mapping[str, tuple[int, bytes]] = MappingProxyType({})
 

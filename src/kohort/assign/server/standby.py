@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kohort.assign.member_classes import MemberClass, subscriber_masks
 from kohort.assign.server.spec import ServerGroup
 from kohort.assign.server.uniform import Kinds, Sharing, UniformAssignor, partition_counts
-from kohort.model.id_partitions import IdPartitions
+from kohort.model.assignment import IdPartitions
 
 ACCEPTABLE_RECOVERY_LAG = 10_000
 """Kafka Streams' default of `acceptable.recovery.lag`, in records."""

@@ -16,7 +16,7 @@ from kohort.assign.member_classes import MemberClass, far_from, has_near_and_far
 from kohort.assign.server.even_dealing import Pair, deal, deal_afresh, release
 from kohort.assign.server.spec import ServerGroup, ServerMember, ServerTopic
 from kohort.assign.shares import Shares, match_racks
-from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
+from kohort.model.assignment import NOTHING, IdPartitions, id_partitions
 
 Alike = tuple[Collection[bytes], Iterable[int]]
 """Topics, and the places of the members that subscribe to them."""

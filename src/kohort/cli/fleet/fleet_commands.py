@@ -167,7 +167,7 @@ def page_or_json(text: str) -> Path:
 def run_run(args: argparse.Namespace) -> int:
     """Read what is new into the tables."""
     tables = opened(args, must_exist=False)
-    from kohort.fleet.bronze_reader import has_unread
+    from kohort.fleet.bronze import has_unread
     from kohort.fleet.pipeline import RunSummary
 
     inputs = inputs_of(args.inputs, args.properties)
@@ -249,11 +249,11 @@ def run_report(args: argparse.Namespace) -> int:
     if out is not None:
         write_report(out, report, is_shown=args.open)
     if args.json:
-        from kohort.fleet.report.summary import document
+        from kohort.fleet.report.fleet_report import document
 
         output.put_json(document(report))
         return 0
-    from kohort.fleet.report.summary import headline
+    from kohort.fleet.report.fleet_report import headline
 
     output.put(headline(report))
     output.put(f"report: {out}")
@@ -273,7 +273,7 @@ def gathered_report(tables: Tables) -> FleetReport:
 def write_report(path: Path, report: FleetReport, *, is_shown: bool) -> None:
     """Write a report as a page or JSON by its suffix, atomically."""
     if path.suffix.lower() == ".json":
-        from kohort.fleet.report.summary import document
+        from kohort.fleet.report.fleet_report import document
 
         text = json.dumps(document(report), ensure_ascii=False, indent=1) + "\n"
     else:
@@ -399,7 +399,7 @@ def run_demo(args: argparse.Namespace) -> int:
     write_report(page, report, is_shown=args.open)
     scores = truth.score({(row["group"], row["finding"]) for row in tables.small_rows(FINDINGS)})
     if args.json:
-        from kohort.fleet.report.summary import headline
+        from kohort.fleet.report.fleet_report import headline
 
         written = summary_json(summary, page)
         shown = [asdict(each) | {"precision": each.precision, "recall": each.recall} for each in scores]
@@ -416,7 +416,7 @@ def run_demo(args: argparse.Namespace) -> int:
 def put_demo(report: FleetReport, scores: Sequence[Score]) -> None:
     """Print the findings and their precision and recall."""
     from kohort.drawing.display_text import display_name
-    from kohort.fleet.report.summary import headline, points
+    from kohort.fleet.report.fleet_report import headline, points
 
     output.put(headline(report))
     for point in points(report)[0]:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, CommandFailed
-from kohort.drawing.display_text import listed
+from kohort.drawing.display_text import TimeAxis, listed
 from kohort.drawing.ownership_drawing import OwnershipDrawing, ValueLine, svg_file
-from kohort.drawing.time_axis import TimeAxis
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.assignment import by_topic
 from kohort.what_if.change import Pace, PlannedChange

@@ -12,21 +12,33 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, TypeVar, Unpack
 
-from kohort.client.admin import scram_messages
-from kohort.client.admin.acl_messages import create_request, delete_request, deleted, describe_request, described
+from kohort.client.admin import access_messages
+from kohort.client.admin.access_messages import (
+    ScramChange,
+    create_request,
+    delete_request,
+    deleted,
+    describe_request,
+    described,
+)
 from kohort.client.admin.group_descriptions import (
     GroupDescription,
     GroupListing,
     describe_consumer_group,
     describe_group,
 )
-from kohort.client.admin.scram_messages import ScramChange
 from kohort.client.arguments import by_partition, check_text, check_topic, texts, topic_partitions, whole_number
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
-from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_offsets
+from kohort.client.cluster.list_offsets import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    UNKNOWN_MS,
+    OffsetAndTimestamp,
+    list_offsets,
+)
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
-from kohort.client.cluster.offset_specs import EARLIEST, LATEST, MAX_TIMESTAMP
 from kohort.client.cluster.retry import retry
 from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
 from kohort.client.settings import ClientConfig, ClientSettings, config_of, takes_settings
@@ -314,11 +326,11 @@ class Admin:
         wanted = None if users is None else texts("users", users)
         if wanted == []:
             return {}
-        response = await self._retry(scram_messages.describe_request(wanted))
+        response = await self._retry(access_messages.describe_users_request(wanted))
         raise_refusal(response.error_code, "the users were not described", response.error_message)
         for result in response.results:
             raise_refusal(result.error_code, f"the user {result.user!r} was not described", result.error_message)
-        return scram_messages.described(response.results)
+        return access_messages.described_users(response.results)
 
     async def alter_user_scram_credentials(self, changes: Iterable[ScramChange]) -> None:
         """Set and delete SCRAM credentials: all changes to one user are made, or none (KIP-554).
@@ -330,7 +342,7 @@ class Admin:
         for change in wanted:
             if not isinstance(change, ScramChange):
                 raise of_type("changes", change, "UserScramCredentialUpsertion and UserScramCredentialDeletion values")
-        response = await self._controller(scram_messages.alter_request(wanted))
+        response = await self._controller(access_messages.alter_users_request(wanted))
         for result in response.results:
             raise_refusal(result.error_code, f"the user {result.user!r} was not altered", result.error_message)
 

@@ -12,13 +12,18 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
-from kohort.wire.connect_protocol import (
+from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
+from kohort.wire.embedded_protocols import (
+    STREAMS_ASSIGNOR,
     ConnectAssignment,
     ConnectWorker,
+    StreamsAssignment,
+    StreamsSubscription,
     decode_connect_assignment,
     decode_connect_worker,
+    decode_streams_assignment,
+    decode_streams_subscription,
 )
-from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -26,13 +31,6 @@ from kohort.wire.messages import (
     DescribeGroupsResponse,
 )
 from kohort.wire.primitives import MalformedMessage
-from kohort.wire.streams_protocol import (
-    STREAMS_ASSIGNOR,
-    StreamsAssignment,
-    StreamsSubscription,
-    decode_streams_assignment,
-    decode_streams_subscription,
-)
 
 
 class _Topic(Protocol):

@@ -12,10 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
-from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_ends, list_offsets
-from kohort.client.cluster.offset_specs import EARLIEST, LATEST
+from kohort.client.cluster.list_offsets import EARLIEST, LATEST, UNKNOWN_MS, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
@@ -30,6 +28,7 @@ from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import Callback, RebalanceListener, listener_of
 from kohort.client.settings import config_of, takes_settings
+from kohort.client.synchronization import BroadcastEvent
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition

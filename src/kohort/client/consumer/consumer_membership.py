@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, commit_offsets, fetch_committed
 from kohort.client.consumer.batch import Batch
@@ -20,6 +19,7 @@ from kohort.client.membership.membership import Membership, MembershipSettings
 from kohort.client.membership.protocol_driver import new_member_id
 from kohort.client.membership.user_callbacks import Lags
 from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.synchronization import BroadcastEvent
 from kohort.member import MemberConfig
 from kohort.member.effects import Callback
 from kohort.member.rebalance_metrics import RebalanceMetrics

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
@@ -19,6 +18,7 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
 from kohort.client.membership.member_commits import OwnershipWatch
+from kohort.client.synchronization import BackgroundTasks
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError

@@ -9,7 +9,6 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import list_offsets
 from kohort.client.cluster.retry import is_worth_a_retry
@@ -17,6 +16,7 @@ from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import Fetcher
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
+from kohort.client.synchronization import BroadcastEvent
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from weakref import WeakSet
 
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import (
     REFUSALS,
@@ -24,6 +23,7 @@ from kohort.client.cluster.committed_offsets import (
 from kohort.client.errors import CommitFailed, PartitionErrors
 from kohort.client.membership.protocol_driver import ProtocolDriver
 from kohort.client.observer import Answer
+from kohort.client.synchronization import BroadcastEvent
 from kohort.member import ClassicMember, ConsumerMember, Identity, inputs
 from kohort.member.member_state import NO_IDENTITY
 from kohort.model.assignment import Partitions

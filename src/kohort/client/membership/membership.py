@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from kohort.assign.spec import Assignor
-from kohort.client.background_tasks import BackgroundTasks
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.coordinator_link import CoordinatorLink
-from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.member_commits import ActiveDriver, MemberCommits, OwnershipWatch
+from kohort.client.membership.member_messages import CONSUMER_PROTOCOL, EmbeddedProtocol
 from kohort.client.membership.protocol_driver import (
     ClassicDriver,
     ConsumerDriver,
@@ -33,6 +32,7 @@ from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwit
 from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
 from kohort.client.observer import client_observer
 from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.synchronization import BackgroundTasks
 from kohort.member import (
     ClassicMember,
     ConsumerMember,

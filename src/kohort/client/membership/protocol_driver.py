@@ -1,23 +1,24 @@
 """What differs between the two group protocols for a program that is a member: one driver class for each.
 
 A driver has the member's state machine, sends the requests of its protocol to the coordinator (`member_messages` makes
-them), and tracks the metadata of the topics that concern the member. Whatever goes wrong on the way is an answer too:
-the error's code. It decides nothing about the group, and has no task of its own.
+them), and tracks the metadata of the topics that concern the member. While a classic member leads, its driver makes the
+group's assignments (`Leader`). Whatever goes wrong on the way is an answer too: the error's code. It decides nothing
+about the group, and has no task of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 from uuid import UUID
 
-from kohort.assign.spec import Assignor
+from kohort.assign.cooperative import assign_group
+from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.membership import member_messages as messages
-from kohort.client.membership.embedded_protocol import CONSUMER_PROTOCOL, EmbeddedProtocol
-from kohort.client.membership.leader import Leader
 from kohort.client.membership.member_link import MemberLink, OpenConnection
+from kohort.client.membership.member_messages import CONSUMER_PROTOCOL, EmbeddedProtocol, specs
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat, NameTopics
 from kohort.member.inputs import ConsumerHeartbeatAnswered
@@ -29,6 +30,51 @@ from kohort.wire.apis import Api
 from kohort.wire.message import Request
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest
 from kohort.wire.primitives import MalformedMessage
+
+OLD_MEMBERS = (
+    "group %s is cooperative and these members write an embedded protocol without the partitions they own: %s."
+    " They are assigned nothing: upgrade them, or take them out of the group"
+)
+
+
+class Leader:
+    """The assignments that one member makes."""
+
+    def __init__(self, link: MemberLink, assignors: Iterable[Assignor]) -> None:
+        self._link = link
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+
+    async def compute(self, effect: effects.Compute, is_wanted: Callable[[], bool] = lambda: True) -> inputs.Input:
+        """Run the assignor over the members, with metadata of now that covers all their topics.
+
+        Where `is_wanted` returns False once the metadata is there, the round is over and no assignor is called.
+        """
+        group_id, name = self._link.group_id, effect.protocol_name
+        topics = sorted({topic for member in effect.members.values() for topic in member.subscription.topics})
+        try:
+            await self._link.refresh(topics, is_wanted)
+        except KafkaError as error:
+            return self._failed(effect, error.text)
+        if not is_wanted():
+            return inputs.ComputeFailed(effect.identity, "the round is over")
+        snapshot = specs(self._link.view, topics)
+        if missing := [topic for topic in topics if topic not in snapshot]:
+            self._link.log.warning("group %s wants topics that do not exist: %s", group_id, ", ".join(missing))
+        try:
+            spec = GroupSpec(effect.members, snapshot)
+            assignments = {} if effect.skip else assign_group(self._assignors, name, spec, self._warn)
+        except Exception as error:  # an assignor may be a user's code
+            return self._failed(effect, f"{type(error).__name__}: {error}")
+        return inputs.Computed(effect.identity, assignments, snapshot)
+
+    def _failed(self, effect: effects.Compute, text: str) -> inputs.Input:
+        self._link.log.exception("group %s: no assignment by %s", self._link.group_id, effect.protocol_name)
+        # Our brokers pass a leader's failure on to the other members.
+        return inputs.ComputeFailed(effect.identity, text, is_passed_on=self._link.has_feature())
+
+    def _warn(self, old: tuple[str, ...]) -> None:
+        self._link.log.warning(OLD_MEMBERS, self._link.group_id, ", ".join(old))
+
 
 Response = Coroutine[Any, Any, inputs.Input]
 ResponseT = TypeVar("ResponseT")

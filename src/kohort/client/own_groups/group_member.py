@@ -13,8 +13,15 @@ from typing import Any, NoReturn, Unpack
 
 from kohort.client.arguments import check_text
 from kohort.client.membership.membership import Membership, MembershipSettings
-from kohort.client.own_groups.group_protocols import GroupProtocol
-from kohort.client.own_groups.own_protocol import WHOLE, Metadata, OwnAssignor, OwnProtocol, check_protocols, names_of
+from kohort.client.own_groups.group_protocols import (
+    WHOLE,
+    GroupProtocol,
+    Metadata,
+    OwnAssignor,
+    OwnProtocol,
+    check_protocols,
+    names_of,
+)
 from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.settings import ClientConfig, ClientSettings, config_of, takes_settings
 from kohort.member import ClassicMember, MemberConfig

@@ -16,14 +16,13 @@ from collections.abc import Callable
 from math import inf
 from typing import Protocol
 
-from kohort.client.background_tasks import BackgroundTasks
-from kohort.client.broadcast_event import wait_until
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
 from kohort.client.errors import TransactionAborted, TransactionError
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, OutgoingBatch, OutgoingPartition, ProducerId
 from kohort.client.producer.producer_config import ProducerConfig
+from kohort.client.synchronization import BackgroundTasks, wait_until
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.net.connection import Connection

@@ -11,8 +11,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kohort.client.background_tasks import BackgroundTasks
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.cluster.cluster import Cluster, CoordinatorType
 from kohort.client.cluster.committed_offsets import PartitionOffsets
 from kohort.client.errors import TransactionAborted, TransactionRetriable
@@ -28,6 +26,7 @@ from kohort.client.producer.transaction_machine import (
     TxnOffsetCommit,
 )
 from kohort.client.producer.transaction_messages import code_of, identity_of, message_of
+from kohort.client.synchronization import BackgroundTasks, BroadcastEvent
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.api_versions import BrokerVersions

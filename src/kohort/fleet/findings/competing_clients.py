@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.drawing.display_text import counted
-from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, are_close, duration_text
-from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, Thresholds, are_close, duration_text
 from kohort.fleet.schema import HOUR_MS, Evidence
 
 FLAPPING, ZOMBIES, REWOUND = "flapping_instance", "zombie_commits", "rewound_offsets"

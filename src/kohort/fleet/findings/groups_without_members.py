@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.drawing.display_text import counted
-from kohort.fleet.findings.facts import Facts, Finding, duration_text
-from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.findings.facts import Facts, Finding, Thresholds, duration_text
 
 ABANDONED, EXPIRING = "abandoned_group", "offsets_expiring"
 

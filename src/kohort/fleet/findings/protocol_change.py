@@ -14,8 +14,7 @@ from typing import Any
 
 from kohort.assign.server.catalog import server_assignors
 from kohort.drawing.display_text import counted
-from kohort.fleet.findings.facts import Facts, Finding
-from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.findings.facts import Facts, Finding, Thresholds
 from kohort.fleet.schema import DAY_MS
 from kohort.group.classic.group import COOPERATIVE
 from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember, refusals

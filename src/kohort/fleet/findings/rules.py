@@ -17,14 +17,12 @@ from typing import Any, Protocol
 from kohort.fleet.findings import (
     competing_clients,
     groups_without_members,
-    poll_timeout_loop,
     protocol_change,
     troubled_rebalances,
     uneven_assignment,
     unloadable_log,
 )
-from kohort.fleet.findings.facts import CommitOf, EventOf, Facts, Finding, HourOf, picked
-from kohort.fleet.findings.thresholds import DEFAULTS, Thresholds
+from kohort.fleet.findings.facts import DEFAULTS, CommitOf, EventOf, Facts, Finding, HourOf, Thresholds, picked
 from kohort.fleet.fold.folded_group import Violations
 from kohort.fleet.queries import query_over, quoted, struct_of
 from kohort.fleet.run_tasks import LocalTasks, Tasks
@@ -36,7 +34,7 @@ Rule = Callable[[Facts, Thresholds], Iterator[Finding]]
 RULES: Mapping[str, Rule] = {
     troubled_rebalances.STUCK: troubled_rebalances.stuck,
     troubled_rebalances.STORM: troubled_rebalances.storm,
-    poll_timeout_loop.NAME: poll_timeout_loop.find,
+    troubled_rebalances.LOOP: troubled_rebalances.loop,
     competing_clients.FLAPPING: competing_clients.flapping,
     competing_clients.ZOMBIES: competing_clients.rewound,
     unloadable_log.NAME: unloadable_log.find,

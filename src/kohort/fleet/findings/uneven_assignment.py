@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kohort.drawing.display_text import counted
-from kohort.fleet.findings.facts import Facts, Finding
-from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.findings.facts import Facts, Finding, Thresholds
 
 SKEWED, IDLE = "skewed_assignment", "idle_members"
 KINDS = ("classic", "consumer")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kohort.fleet.findings.facts import Facts, Finding
-from kohort.fleet.findings.thresholds import Thresholds
+from kohort.fleet.findings.facts import Facts, Finding, Thresholds
 from kohort.fleet.schema import Evidence
 
 NAME = "unloadable_log"

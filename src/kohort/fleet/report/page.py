@@ -26,8 +26,18 @@ from kohort.drawing.display_text import (
 from kohort.drawing.html_page import page_style, table
 from kohort.drawing.markup import Content, Markup, script_json, tag
 from kohort.fleet.report import plots
-from kohort.fleet.report.fleet_report import FindingLine, FleetReport, GroupKey, GroupLine, RuleFindings
-from kohort.fleet.report.summary import WORDS, Point, headline, lead, points
+from kohort.fleet.report.fleet_report import (
+    WORDS,
+    FindingLine,
+    FleetReport,
+    GroupKey,
+    GroupLine,
+    Point,
+    RuleFindings,
+    headline,
+    lead,
+    points,
+)
 
 TITLE = "What your fleet does"
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from kohort.drawing.display_text import clock, counted, day, display_name, duration, hour
+from kohort.drawing.display_text import TimeAxis, clock, counted, day, display_name, duration, hour
 from kohort.drawing.html_page import table
 from kohort.drawing.markup import Content, Markup, joined, tag
 from kohort.drawing.ownership_drawing import Lane, LaneGroup, OwnedSpan, OwnershipDrawing, inline_svg
-from kohort.drawing.time_axis import TimeAxis
 from kohort.fleet.report.fleet_report import (
     Columns,
     FleetReport,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.gateway.apis.api import RequestOrigin
 from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.group.commands import ConsumerHeartbeat
-from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.assignment import IdPartitions, id_partitions
 from kohort.node.apis.k68_consumer_group_heartbeat import heartbeat_command
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

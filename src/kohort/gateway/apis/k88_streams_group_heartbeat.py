@@ -6,7 +6,7 @@ from kohort.gateway.apis.api import RequestOrigin
 from kohort.gateway.apis.member_epochs import epoch_api
 from kohort.gateway.observing.epoch_heartbeats import UnobservedHeartbeat
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.model.id_partitions import IdPartitions
+from kohort.model.assignment import IdPartitions
 from kohort.wire.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 

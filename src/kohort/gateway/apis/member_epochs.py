@@ -15,8 +15,8 @@ from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
+from kohort.model.assignment import IdPartitions
 from kohort.model.errors import ErrorCode, error_for
-from kohort.model.id_partitions import IdPartitions
 from kohort.parking.parked_heartbeat import ParkedHeartbeat
 from kohort.wire.codec import Buffer
 from kohort.wire.message import Request, Response

@@ -60,9 +60,9 @@ from kohort.group.join_refusals import REFUSALS
 from kohort.group.migration.conversion import decide_downgrade, decide_upgrade
 from kohort.group.results import ConsumerHeartbeatResult, JoinResult
 from kohort.group.shard import apply
+from kohort.model.assignment import IdPartitions, each, id_partitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 from kohort.parking.limits import ASSUMED_SESSION_MS

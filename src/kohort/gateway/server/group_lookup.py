@@ -12,8 +12,8 @@ from kohort.group.classic.group import Phase
 from kohort.group.consumer.group import GroupState
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.events import ClassicPhase
+from kohort.model.assignment import NOTHING, id_partitions
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.id_partitions import NOTHING, id_partitions
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -44,8 +44,8 @@ from kohort.group.events import (
     TargetStored,
     TargetTimed,
 )
+from kohort.model.assignment import NOTHING, IdPartitions
 from kohort.model.cause import CauseKind
-from kohort.model.id_partitions import NOTHING, IdPartitions
 
 
 def apply(group: ConsumerGroup, event: ConsumerHardEvent | SoftEvent) -> None:

@@ -32,9 +32,9 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import member_join_timer, member_sync_timer, session_timer
 from kohort.group.results import JoinResult
+from kohort.model.assignment import IdPartitions, id_partitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.subscription import Subscription
 
 DISABLED = "disabled"

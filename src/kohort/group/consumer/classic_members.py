@@ -56,9 +56,9 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import member_join_timer, member_sync_timer
 from kohort.group.results import HeartbeatResult, JoinResult, SyncResult
+from kohort.model.assignment import IdPartitions, each, id_partitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, each, id_partitions
 from kohort.model.subscription import Subscription
 
 CALLED_AT_ONCE = 1_000

@@ -46,9 +46,9 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import Timer, TimerKind, revocation_timer, target_timer
 from kohort.group.results import ConsumerHeartbeatResult, LeaveResult, LeftMember, refused
+from kohort.model.assignment import each
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import each
 
 
 def decide_leave(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:

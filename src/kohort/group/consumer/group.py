@@ -24,8 +24,8 @@ from kohort.group.events import (
     RegexStored,
 )
 from kohort.group.group_timers import Timer, session_timer
+from kohort.model.assignment import NOTHING, IdPartitions
 from kohort.model.cause import Cause
-from kohort.model.id_partitions import NOTHING, IdPartitions
 from kohort.model.xxh3 import xxh3_64
 
 FIRST_EPOCH = 1

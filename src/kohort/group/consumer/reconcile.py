@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.events import Assigned, ClassicPhase, MemberAssignmentStored, MemberState
+from kohort.model.assignment import IdPartitions, each
 from kohort.model.cause import Cause
-from kohort.model.id_partitions import IdPartitions, each
 
 Epochs = dict[tuple[bytes, int], int]
 """Partitions with the epoch in which each was assigned."""

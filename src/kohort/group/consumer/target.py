@@ -17,8 +17,8 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Then, WakeMembers
 from kohort.group.events import MemberTargetStored, TargetFailed, TargetStored
 from kohort.group.group_timers import target_timer
+from kohort.model.assignment import NOTHING, IdPartitions, id_partitions
 from kohort.model.cause import Cause, CauseKind
-from kohort.model.id_partitions import NOTHING, IdPartitions, id_partitions
 
 COST_SHARE = 20
 """The time between targets is at least so many times what one takes."""

@@ -65,9 +65,9 @@ from kohort.group.group_timers import (
 )
 from kohort.group.migration.conversion_rules import downgrade_refusal, subscription_of, upgrade_refusal
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
+from kohort.model.assignment import IdPartitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
 

@@ -7,11 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.node.authentication.authentication import Authentication, ClaimsOf
+from kohort.node.authentication import Authentication, ClaimsOf
 from kohort.node.authorization.access import Access
-from kohort.node.authorization.acls import Acls
 from kohort.node.authorization.api_checks import Check
-from kohort.node.authorization.authorizer import Authorizer
+from kohort.node.authorization.authorizer import Acls, Authorizer
 from kohort.node.client_connection import Request
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Listener, listeners_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from kohort.node.groups.coordinator import Coordinator
     from kohort.node.groups.runtime import GroupObserver
     from kohort.node.topics.topic import Topic
-    from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
+    from kohort.node.transaction_coordinator import TransactionCoordinator
 
 
 class ApiContext:
@@ -96,7 +95,7 @@ class ApiContext:
     @cached_property
     def transactions(self) -> TransactionCoordinator:
         """The transaction coordinator, loaded at start where there are transactional ids, else at first use."""
-        from kohort.node.transactions.transaction_coordinator import TransactionCoordinator
+        from kohort.node.transaction_coordinator import TransactionCoordinator
 
         transactions = TransactionCoordinator(self.services, lambda: self.coordinator)
         transactions.start()

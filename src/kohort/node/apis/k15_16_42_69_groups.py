@@ -16,8 +16,8 @@ from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMembe
 from kohort.group.events import ClassicPhase
 from kohort.group.results import Result
 from kohort.model.acl import ResourceType
+from kohort.model.assignment import IdPartitions, id_partitions
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kohort.model.acl import Principal
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.principal import Principal
 from kohort.node.apis.context import ApiContext
-from kohort.node.authentication.authentication import LoginFailed, User
+from kohort.node.authentication import LoginFailed, User
 from kohort.node.client_connection import NO_REPLY, Connection, Request
 from kohort.wire.messages import (
     SaslAuthenticateRequest,

@@ -11,7 +11,7 @@ from collections import Counter
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.apis.context import ApiContext
-from kohort.node.authentication.scram_credentials import Entry, credential_entry, removal_entry
+from kohort.node.authentication import Entry, credential_entry, removal_entry
 from kohort.node.client_connection import Request
 from kohort.node.route import set_error
 from kohort.node.step_scheduler import Steps

@@ -11,9 +11,9 @@ from base64 import urlsafe_b64encode
 from kohort.assign.server.spec import StandbyLags
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult, Result
+from kohort.model.assignment import id_partitions
 from kohort.model.cause import MAX_REASON_LENGTH
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.id_partitions import id_partitions
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.parking.limits import EPOCH_MARGIN_MS, OTHERS_MARGIN_MS

@@ -11,13 +11,11 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Protocol
 
-from kohort.model.acl import CLUSTER_NAME, AclOperation, ResourceType
+from kohort.model.acl import CLUSTER_NAME, AclOperation, Principal, ResourceType
 from kohort.model.errors import KafkaError
 from kohort.model.ids import LONGEST_CACHED_NAME
-from kohort.model.principal import Principal
-from kohort.node.authorization.acls import Acls
 from kohort.node.authorization.api_checks import SUPPORTED, Check, Guard
-from kohort.node.authorization.authorizer import Authorizer
+from kohort.node.authorization.authorizer import Acls, Authorizer
 
 log = logging.getLogger("kohort.node")
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from kohort.model.principal import Principal
+from kohort.model.acl import Principal
 from kohort.model.setting import HIDDEN, Setting, SettingsError, Table, Value, refused
 from kohort.node.configuration.broker_settings import (
     BROKER,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kohort.model.principal import ANONYMOUS, Principal
+from kohort.model.acl import ANONYMOUS, Principal
 from kohort.model.setting import SettingsError, listed, refused
 from kohort.node.configuration.broker_settings import MECHANISMS
 from kohort.node.configuration.config import OF_LISTENER, Config, ListenerConfig

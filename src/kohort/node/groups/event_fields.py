@@ -51,21 +51,23 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.join_refusals import Why
+from kohort.model.assignment import IdPartitions
 from kohort.model.cause import CauseKind
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.ids import topic_id_text
-from kohort.wire.connect_protocol import decode_connect_assignment, decode_connect_worker, task_names
 from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic, decode_assignment, decode_subscription
-from kohort.wire.primitives import MalformedMessage
-from kohort.wire.streams_protocol import (
+from kohort.wire.embedded_protocols import (
     RUNNING,
     STREAMS_ASSIGNOR,
     StreamsAssignment,
     StreamsSubscription,
     StreamsTask,
+    decode_connect_assignment,
+    decode_connect_worker,
     decode_streams_assignment,
     decode_streams_subscription,
+    task_names,
 )
+from kohort.wire.primitives import MalformedMessage
 
 Fields = dict[str, Any]
 TopicName = Callable[[bytes], str]

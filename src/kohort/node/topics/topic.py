@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from kohort.log.disk import Disk, StorageError
-from kohort.log.log_config import LogConfig
 from kohort.log.partition_log import Appended, PartitionLog
+from kohort.log.segments import LogConfig
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.setting import LONG_MAX, read_values
 from kohort.node.configuration.config import Config, TopicConfig

@@ -20,9 +20,8 @@ from kohort.member.classic_member import ClassicMember
 from kohort.member.consumer_member import ConsumerMember
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect
 from kohort.member.member_state import State
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import IdPartitions, Partitions, each
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions, each
 from kohort.model.ids import TopicPartition
 
 

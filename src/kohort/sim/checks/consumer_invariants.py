@@ -10,7 +10,7 @@ from kohort.group.consumer.reconcile import ids_of
 from kohort.group.effects import Parked, parked_join
 from kohort.group.events import ClassicPhase, MemberState
 from kohort.group.group_timers import Timer, member_join_timer, member_sync_timer, revocation_timer, target_timer
-from kohort.model.id_partitions import IdPartitions, each
+from kohort.model.assignment import IdPartitions, each
 
 
 def shared_partitions(group: ConsumerGroup) -> Iterator[str]:

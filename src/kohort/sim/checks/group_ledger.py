@@ -45,8 +45,7 @@ from kohort.group.events import (
 from kohort.group.shard import Shard
 from kohort.log.group_replay import records_of
 from kohort.log.offsets_topic import Replay
-from kohort.model.assignment import Partitions
-from kohort.model.id_partitions import NOTHING, IdPartitions
+from kohort.model.assignment import NOTHING, IdPartitions, Partitions
 from kohort.model.ids import NO_TOPIC_ID, group_partition
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.node.node import Node

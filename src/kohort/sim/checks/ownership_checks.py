@@ -20,9 +20,8 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.shard import Shard
-from kohort.model.assignment import Partitions
+from kohort.model.assignment import Partitions, each
 from kohort.model.cause import CauseKind
-from kohort.model.id_partitions import each
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers, Place

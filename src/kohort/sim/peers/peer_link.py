@@ -14,7 +14,7 @@ from logging import CRITICAL, Logger
 from typing import TypeVar
 
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.membership.embedded_protocol import ConsumerProtocol
+from kohort.client.membership.member_messages import ConsumerProtocol
 from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver, Response
 from kohort.member import Identity, effects, inputs
 from kohort.model.errors import ErrorCode, KafkaError

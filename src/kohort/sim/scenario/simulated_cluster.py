@@ -34,9 +34,9 @@ from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.peer_producer import Feeder
 from kohort.sim.scenario.producer_slot import ProducerSlot
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan
+from kohort.transaction.decisions import apply
 from kohort.transaction.effects import TransactionStored, Why
 from kohort.transaction.transaction import State, Transaction
-from kohort.transaction.transactions import apply
 
 DELAYS_US = (0, 0, 0, 30_000, 400_000, 1_000 * ASSIGNOR_MS, 2_000 * ASSIGNOR_MS)
 """How long a run takes; 0 is at once, before the request that it is about has been taken."""

@@ -20,7 +20,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.stream_offset import JOB, CommitMark
-from kohort.spark.options.bound_partitions import BoundPartitions
+from kohort.spark.options.member_options import BoundPartitions
 
 log = logging.getLogger(__name__)
 

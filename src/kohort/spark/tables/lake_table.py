@@ -28,8 +28,7 @@ import pyarrow.compute as pc
 from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.tables.arrow_columns import changed_columns, fitted, schema_of
-from kohort.spark.tables.changes.key_match import DELETED, matched
-from kohort.spark.tables.changes.row_change import BadChange, Change, Write, refused
+from kohort.spark.tables.changes.row_change import DELETED, BadChange, Change, Write, matched, refused
 from kohort.spark.tables.changes.versions import changed_versions, following, not_ended
 from kohort.spark.tables.table import (
     DELETIONS,

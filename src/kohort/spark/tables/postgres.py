@@ -24,21 +24,24 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.direct_rows import batches_of, in_tasks
 from kohort.spark.direct_rows import columns_of as spark_columns_of
 from kohort.spark.tables.arrow_columns import schema_of
-from kohort.spark.tables.changes.key_match import DELETED
-from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change, Write, refused
-from kohort.spark.tables.postgres_columns import Column, columns_of, require_room, to_csv
-from kohort.spark.tables.postgres_connection import (
+from kohort.spark.tables.changes.row_change import CURRENT, DELETED, FROM, TO, Change, Write, refused
+from kohort.spark.tables.postgres_rows import (
+    Column,
     Connection,
     ConnectionLost,
     DatabaseError,
     UndefinedTable,
+    column_list,
+    columns_of,
     connect,
     copy_in,
     is_open,
     quoted,
     require_psycopg,
+    require_room,
+    statements,
+    to_csv,
 )
-from kohort.spark.tables.postgres_merge import column_list, statements
 from kohort.spark.tables.table import (
     DELETIONS,
     PAUSES_S,

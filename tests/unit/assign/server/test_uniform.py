@@ -9,7 +9,7 @@ from kohort.assign.quality import measure_target
 from kohort.assign.server import even_dealing
 from kohort.assign.server.spec import ServerGroup
 from kohort.assign.server.uniform import UniformAssignor
-from kohort.model.id_partitions import IdPartitions, size
+from kohort.model.assignment import IdPartitions, size
 
 
 def uniform(given: ServerGroup) -> dict[str, IdPartitions]:

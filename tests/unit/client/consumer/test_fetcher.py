@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kohort.client import Cluster
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.consumer.batch import Batch, visible_batches
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.synchronization import BroadcastEvent
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

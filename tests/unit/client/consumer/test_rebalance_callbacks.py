@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from kohort.client.broadcast_event import BroadcastEvent
 from kohort.client.consumer.rebalance_callbacks import CallbackGate
 from kohort.client.rebalance_listener import CallbackAbandoned
+from kohort.client.synchronization import BroadcastEvent
 
 
 async def settle() -> None:

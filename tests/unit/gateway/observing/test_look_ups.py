@@ -16,8 +16,8 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.events import Event
 from kohort.group.results import ConsumerHeartbeatResult, JoinedMember, JoinResult
+from kohort.model.assignment import NOTHING
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING
 
 CLASSIC = DescribedGroup("g", Phase.STABLE, "consumer", "range", (DescribedMember("m1", None, "", "", b"", b"t:0"),))
 

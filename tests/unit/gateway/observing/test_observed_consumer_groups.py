@@ -7,8 +7,8 @@ from tests.unit.gateway.observing.test_look_ups import World, consumer_group
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.results import ConsumerHeartbeatResult
+from kohort.model.assignment import NOTHING
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import NOTHING
 
 
 def test_an_epoch_that_never_came_is_taken_back_unless_the_group_has_changed_since_it_was_looked_up() -> None:

@@ -7,8 +7,7 @@ from tests.unit.group.fixed_topics import FixedTopics
 from tests.unit.group.world import World
 
 from kohort.assign import Assignor, CooperativeStickyAssignor, RangeAssignor, StickyAssignor
-from kohort.assign.capacity import CapacityAssignor
-from kohort.assign.custom import assignor
+from kohort.assign.custom import CapacityAssignor, assignor
 from kohort.group.commands import Protocols
 from kohort.group.coordinator_settings import ImageTopic
 from kohort.model.assignment import Assignment

@@ -9,7 +9,7 @@ import pytest
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.reconcile import ReconcileStep, is_unknown, is_within, reconcile
 from kohort.group.events import Assigned, MemberState
-from kohort.model.id_partitions import IdPartitions, id_partitions
+from kohort.model.assignment import IdPartitions, id_partitions
 
 STABLE, UNREVOKED, UNRELEASED = (
     MemberState.STABLE,

@@ -21,9 +21,9 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import target_timer
 from kohort.group.shard import apply
+from kohort.model.assignment import IdPartitions
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.id_partitions import IdPartitions
 from kohort.model.subscription import Subscription
 
 ALL = "foo-0,1,2,3,4,5 bar-0,1,2"

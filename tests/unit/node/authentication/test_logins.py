@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kohort.node.authentication.authentication import BearerLogin, ClaimRules, LoginFailed, User
+from kohort.node.authentication import BearerLogin, ClaimRules, LoginFailed, User
 
 NOW_MS = 1_700_000_000_000
 NOW_S = NOW_MS // 1000

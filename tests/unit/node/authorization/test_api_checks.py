@@ -8,7 +8,7 @@ import pytest
 from tests.unit.node.authorization.api_cases import CASES, LISTS, Case, Right, allowing, errors_in
 from tests.unit.node.desk import Desk, Peer
 
-from kohort.model.principal import Principal
+from kohort.model.acl import Principal
 from kohort.node.apis.routes import served
 from kohort.node.authorization.api_checks import CHECKS, GUARDS, NOTHING_CHECKED
 from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER

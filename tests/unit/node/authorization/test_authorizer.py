@@ -4,10 +4,8 @@ from sys import getrefcount
 
 import pytest
 
-from kohort.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
-from kohort.model.principal import Principal
-from kohort.node.authorization.acls import Acls
-from kohort.node.authorization.authorizer import Authorizer
+from kohort.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, Principal, ResourceType
+from kohort.node.authorization.authorizer import Acls, Authorizer
 
 ALICE = Principal("User", "alice")
 BOB = Principal("User", "bob")

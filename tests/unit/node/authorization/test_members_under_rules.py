@@ -9,9 +9,8 @@ from tests.unit.node.authorization.api_cases import DESCRIBE, GROUP, READ, TOPIC
 from tests.unit.node.consumer_desk import NativeMember, consumer_desk
 from tests.unit.node.desk import Desk
 
-from kohort.model.acl import AclBinding
+from kohort.model.acl import AclBinding, Principal
 from kohort.model.errors import ErrorCode
-from kohort.model.principal import Principal
 from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
 from kohort.wire.messages import HeartbeatRequest, MetadataRequest
 

@@ -23,9 +23,8 @@ from tests.unit.node.authorization.api_cases import (
 from tests.unit.node.authorization.test_api_checks import client, desk
 from tests.unit.node.desk import Desk, Peer, create
 
-from kohort.model.acl import AclOperation
+from kohort.model.acl import AclOperation, Principal
 from kohort.model.errors import ErrorCode
-from kohort.model.principal import Principal
 from kohort.node.apis import k11_12_13_14_classic_members
 from kohort.node.apis.routes import Routes
 from kohort.node.authorization.access import java_address

@@ -5,8 +5,7 @@ from __future__ import annotations
 from struct import pack
 
 import pytest
-from tests.unit.wire.test_connect_protocol import HEAD, TASKS, text
-from tests.unit.wire.test_streams_protocol import ASSIGNED_4_3, SUBSCRIBED_4_3
+from tests.unit.wire.test_embedded_protocols import ASSIGNED_4_3, HEAD, SUBSCRIBED_4_3, TASKS, text
 
 from kohort.group.events import GroupStored, StoredMember
 from kohort.model.assignment import Assignment

@@ -39,9 +39,8 @@ from kohort.group.events import (
 )
 from kohort.group.shard import Shard
 from kohort.member.member_state import Identity
-from kohort.model.assignment import Assignment, Partitions
+from kohort.model.assignment import Assignment, IdPartitions, Partitions, id_partitions
 from kohort.model.cause import Cause, CauseKind
-from kohort.model.id_partitions import IdPartitions, id_partitions
 from kohort.model.ids import TopicPartition
 from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings

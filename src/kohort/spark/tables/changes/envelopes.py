@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from kohort.spark.tables.changes.key_match import DELETED
-from kohort.spark.tables.changes.row_change import ERROR, PLACE
+from kohort.spark.tables.changes.row_change import DELETED, ERROR, PLACE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

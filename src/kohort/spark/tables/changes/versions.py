@@ -14,8 +14,20 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kohort.spark.tables.changes.key_match import DELETED, is_first_of_key, is_older, matched, of_keys
-from kohort.spark.tables.changes.row_change import CURRENT, FROM, TO, Change, filled_orders, last_of, sorted_by
+from kohort.spark.tables.changes.row_change import (
+    CURRENT,
+    DELETED,
+    FROM,
+    TO,
+    Change,
+    filled_orders,
+    is_first_of_key,
+    is_older,
+    last_of,
+    matched,
+    of_keys,
+    sorted_by,
+)
 
 np: Any = numpy
 

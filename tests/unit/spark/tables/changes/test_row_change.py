@@ -10,8 +10,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from kohort.spark.tables.changes.key_match import DELETED
-from kohort.spark.tables.changes.row_change import BadChange, Change
+from kohort.spark.tables.changes.row_change import DELETED, BadChange, Change
 
 
 def rows(*records: tuple[Any, ...], **columns: Any) -> pa.Table:

@@ -14,8 +14,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 from tests.unit.spark.tables.changes.test_row_change import rows
 
-from kohort.spark.tables.changes.key_match import DELETED
-from kohort.spark.tables.changes.row_change import Change
+from kohort.spark.tables.changes.row_change import DELETED, Change
 from kohort.spark.tables.changes.versions import changed_versions, following
 
 CHANGE = Change(("id",), ("at",), is_history=True)
