@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from ipaddress import ip_address
 from random import Random
 from struct import pack_into
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from tests.properties.random_messages import message_versions, random_message
 
 from kohort.gateway.peers.instance_messages import decode_message, encode_message
+from kohort.gateway.relay.proxy_header import BINARY, client_address, missing_bytes
 from kohort.model.assignment import Assignment
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
@@ -203,6 +205,28 @@ def instance_messages(content: bytes) -> None:
 def some_instance_messages() -> Iterator[bytes]:
     for kind in range(10):
         yield bytes([kind]) + bytes(40)
+
+
+def proxy_headers(content: bytes) -> None:
+    """Read a load balancer's header as a socket is read: only as much as is missing, and all of that."""
+    with suppress(MalformedMessage):
+        header = b""
+        while count := missing_bytes(header):
+            chunk = content[len(header) : len(header) + count]
+            if not chunk:
+                return
+            header += chunk
+        if (address := client_address(header)) is not None:
+            assert ip_address(address[0])
+            assert 0 <= address[1] < 1 << 16
+
+
+def some_proxy_headers() -> Iterator[bytes]:
+    yield b"PROXY TCP4 203.0.113.9 192.0.2.4 40000 9191\r\n\0\0\0\x10"
+    yield b"PROXY TCP6 2001:db8::9 ::ffff:192.0.2.4 40000 9191\r\n"
+    yield b"PROXY UNKNOWN and more\r\n"
+    for head in (b"\x20\0\0\0", b"\x21\x11\0\x0c", b"\x21\x21\0\x27", b"\x21\x31\0\xd8", b"\x21\x41\0\0"):
+        yield BINARY + head + bytes(range(head[-1]))
 
 
 def certificates(content: bytes) -> None:

@@ -23,6 +23,7 @@ TARGETS = {
     "compressed-records": Target(of_wire.compressed_records, of_wire.some_compressed_records),
     "embedded-protocols": Target(of_wire.embedded_protocols, of_wire.some_embedded_protocols, 500),
     "instance-messages": Target(of_wire.instance_messages, of_wire.some_instance_messages, 500),
+    "proxy-headers": Target(of_wire.proxy_headers, of_wire.some_proxy_headers, 300),
     "certificates": Target(of_wire.certificates, of_wire.some_certificates, 500),
     "log-files": Target(of_files.log_files, of_files.some_log_files, 8000),
     "offsets-records": Target(of_files.offsets_records, of_files.some_offsets_records),

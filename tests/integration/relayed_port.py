@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
 from collections.abc import Callable, Coroutine
@@ -11,10 +12,14 @@ from typing import Any
 
 from kohort.gateway.relay.relay import Exchange, Relay, RequestHead, Sink
 from kohort.gateway.server.node_port import NodePort, Upstream
+from kohort.gateway.server.proxied_listener import Networks
 from kohort.gateway.server.socket_splice import SocketSplices
 from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.net.server import Clock
+from kohort.node.rate_limited_log import RateLimitedLog
 from kohort.wire.codec import Buffer
+
+log = logging.getLogger("kohort.gateway")
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -56,6 +61,11 @@ class Shared:
         self.splices = SocketSplices()
         self.listener_tls: ssl.SSLContext | None = None
         self.broker_tls: ssl.SSLContext | None = None
+        self.warnings = RateLimitedLog(log)
+        self.trusted_proxies: Networks = ()
+        self.own_connections: set[Any] = set()
+        self.warnings = RateLimitedLog()
+        self.trusted_proxies: Networks = ()
         self.own_connections: set[Any] = set()
 
     def new_relay(self, _client: str, to_client: Sink, to_broker: Sink, _end: Callable[[str], None], /) -> Relay:
@@ -69,6 +79,9 @@ class Shared:
 
     def admits(self) -> bool:
         return True
+
+    def check_alive(self, _now_s: float, /) -> None:
+        raise AssertionError
 
     def passed(self) -> None:
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +23,7 @@ from kohort.gateway.policies.policies import EVERYTHING_PARKED
 from kohort.gateway.server.cluster_topology import TopologyError
 from kohort.gateway.server.gateway_ports import ListenFailed
 from kohort.gateway.server.gateway_server import GatewayServer
-from kohort.gateway.server.node_port import NodePort, Upstream
+from kohort.gateway.server.node_port import STALLED_SECONDS, NodePort, Upstream
 from kohort.model.errors import KafkaError
 from kohort.net.connection import Connection
 from kohort.wire.frames import encode_request
@@ -279,6 +280,31 @@ def test_more_connections_than_allowed_are_refused_and_counted(cluster: GatewayC
                 connection.close()
 
     asyncio.run(scenario())
+
+
+def test_what_waits_in_a_gateway_that_stood_still_is_not_passed_on(
+    cluster: GatewayCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with running(cluster) as server:
+            ends = [await asyncio.open_connection("127.0.0.1", cluster.gateway_port) for _ in range(2)]
+            for reader, writer in ends:
+                writer.write(encode_request(ApiVersionsRequest(), 0, 1, "client"))
+                assert await reader.read(1000)
+            counters = server.ports.counters
+            passed = counters.node(1).bytes_from_clients
+            counters.alive_s = time.perf_counter() - STALLED_SECONDS - 1
+            ends[0][1].write(encode_request(ApiVersionsRequest(), 0, 2, "client"))
+            for reader, writer in ends:
+                with pytest.raises(ConnectionResetError):
+                    await reader.read()
+                writer.close()
+            assert counters.node(1).bytes_from_clients == passed
+            client = await Connection.open("127.0.0.1", cluster.gateway_port, "again")
+            client.close()
+
+    asyncio.run(scenario())
+    assert "the gateway stood still for 11 s: all connections of clients are reset" in caplog.text
 
 
 def test_a_gateway_that_cannot_be_measured_is_named(cluster: GatewayCluster) -> None:

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -97,6 +98,14 @@ def _node_ports(table: object) -> dict[int, int]:
     return {int(node): port for node, port in table.items()}
 
 
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text)
+    except ValueError:
+        expected = "an address, or a network without further bits, such as 192.0.2.4 or 192.0.2.0/28"
+        raise refused("proxy_protocol_from", text, expected) from None
+
+
 LEAST_SECRET_BYTES = 16
 
 
@@ -116,6 +125,8 @@ class GatewaySettings:
     node_names: str | None = setting(None, "Mode rewrite: in place of ports a host name for each node, such as "
         "broker-$(nodeId).kafka.example.com.", kind=STRING)
     listen_host: str = setting("", "The address that the gateway listens on; empty for all of the machine.")
+    proxy_protocol_from: tuple[str, ...] = setting((), "Load balancers, such as 192.0.2.4 or 192.0.2.0/28: "
+        "each connection from there begins with a PROXY header (v1 or v2), and no other does.", kind=LIST)
     listener_tls: ListenerTls | None = setting(None, "TLS towards clients.",
         kind=OBJECT, cls=ListenerTls, reader=record("listener_tls", ListenerTls))
     broker_tls: BrokerTls | None = setting(None, "TLS towards brokers; else as --command-config has it.",
@@ -160,8 +171,14 @@ class GatewaySettings:
             )
         for name in self.advertised:
             check_advertised(name)
+        _ = self.trusted_proxies
         self._check_instances()
         self._check_rewriting()
+
+    @property
+    def trusted_proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
+        """The networks of `proxy_protocol_from`. Raises SettingsError."""
+        return tuple(map(_network, self.proxy_protocol_from))
 
     def _check_instances(self) -> None:
         for each in self.instances:

@@ -12,7 +12,8 @@ QUIET_MS = 60_000
 class RateLimitedLog:
     """Logs the first warning of a kind, and the next one after a minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, logger: logging.Logger = log) -> None:
+        self._logger = logger
         self._logged_ms: dict[str, int] = {}
 
     def warning(self, kind: str, now_ms: int, text: str, *values: object) -> None:
@@ -20,4 +21,4 @@ class RateLimitedLog:
         logged_ms = self._logged_ms.get(kind)
         if logged_ms is None or now_ms - logged_ms >= QUIET_MS:
             self._logged_ms[kind] = now_ms
-            log.warning(text, *values)
+            self._logger.warning(text, *values)

@@ -30,7 +30,7 @@ kohort gateway --config gateway.toml --metrics 0.0.0.0:9404 --events groups.json
 MODES = ("listener", "coordinators", "rewrite")
 _OPTIONS = (
     "mode", "advertised", "listen_host", "node_names", "events", "metrics", "instances", "instances_listen",
-    "instances_secret_file", "share_ports", "max_connections", "drain_ms",
+    "instances_secret_file", "share_ports", "max_connections", "drain_ms", "proxy_protocol_from",
 )  # fmt: skip
 """Options whose values are written in a file of settings as they are here, under the same names."""
 
@@ -73,6 +73,12 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add_option(parser, "--instances-listen HOST:PORT", "where other instances reach this one")
     add_option(parser, "--instances-secret-file FILE", "the secret that all instances share")
     add_option(parser, "--share-ports", "let other instances on this machine listen on the same ports")
+    add_option(
+        parser,
+        "--proxy-protocol-from NETWORK",
+        "a load balancer whose connections begin with a PROXY header; may be repeated",
+        action="append",
+    )
     add_option(parser, "--max-connections COUNT", "of clients, at most", number(1, "a number of connections"))
     add_option(
         parser, "--drain-ms MS", "how long an end may take (default: 30000)", number(0, "a time in milliseconds")

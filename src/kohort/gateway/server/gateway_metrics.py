@@ -72,6 +72,7 @@ def _traffic(traffic: TrafficCounters) -> Iterator[str]:
         ("opened", "Connections of clients that were accepted."),
         ("refused", "Connections refused since too many are open."),
         ("failed", "Connections whose node could not be reached."),
+        ("without_header", "Connections of load balancers closed since no valid PROXY header came."),
     ):
         yield from _counter(
             f"connections_{name}_total", text, [(labels, getattr(node, name)) for labels, node in nodes]

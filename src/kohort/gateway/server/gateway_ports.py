@@ -16,13 +16,14 @@ from kohort.gateway.gateway import Gateway
 from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, ListenerTls, Mode
 from kohort.gateway.relay.relay import Sink
 from kohort.gateway.rewriting.address_relay import RewritingRelay
-from kohort.gateway.server.node_port import NodePort, Pipe, Upstream
+from kohort.gateway.server.node_port import STALLED_SECONDS, NodePort, Pipe, Upstream
 from kohort.gateway.server.rewritten_cluster import NamesOfNodes, PortsOfNodes
 from kohort.gateway.server.socket_splice import SocketSplices
 from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.model.setting import SettingsError
 from kohort.net.renewed_context import CertificateError, RenewedContext, load_authority, load_chain
 from kohort.net.server import Clock
+from kohort.node.rate_limited_log import RateLimitedLog
 
 log = logging.getLogger("kohort.gateway")
 
@@ -42,6 +43,8 @@ class GatewayPorts:
         self.counters = TrafficCounters()
         self.splices = SocketSplices()
         self.own_connections: set[Any] = set()
+        self.trusted_proxies = settings.trusted_proxies
+        self.warnings = RateLimitedLog(log)
         self.open: dict[int, NodePort] = {}
         self._settings = settings
         self._gateway = gateway
@@ -133,6 +136,16 @@ class GatewayPorts:
             if is_full:
                 log.warning("%d connections are open: more are refused (max_connections)", self._most)
         return not is_full
+
+    def check_alive(self, now_s: float) -> None:
+        """Note that the event loop runs; reset all connections of clients if it stood still until now."""
+        still_s, self.counters.alive_s = now_s - self.counters.alive_s, now_s
+        if still_s <= STALLED_SECONDS:
+            return
+        text = "the gateway stood still for %.0f s: all connections of clients are reset, since requests that wait in"
+        log.warning(text + " them may be old; look for a stopped process or a paused machine", still_s)
+        for link in [link for port in self.open.values() for link in port.links]:
+            link.abandon()
 
     def passed(self) -> None:
         """Watch the earliest timer of the groups."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import secrets
 from pathlib import Path
+from time import perf_counter
 
 from kohort.client import Admin, Cluster, Producer
 from kohort.gateway.gateway import Gateway, GatewayLimits
@@ -196,6 +197,7 @@ class GatewayServer:
             due_s = loop.time() + LAG_SECONDS
             await asyncio.sleep(LAG_SECONDS)
             self.ports.counters.lag.observe(max(0.0, loop.time() - due_s))
+            self.ports.check_alive(perf_counter())
 
 
 def group_settings(settings: GatewaySettings, topics: TopicImage) -> GroupSettings:

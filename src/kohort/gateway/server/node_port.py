@@ -13,16 +13,19 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from struct import pack
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol, cast
 
+from kohort.gateway.relay.proxy_header import BINARY, TEXT
 from kohort.gateway.relay.relay import Relay, Sink
 from kohort.gateway.rewriting.address_relay import RewritingRelay
+from kohort.gateway.server.proxied_listener import NO_LINGER, Address, Networks, ProxiedListener, host_of
 from kohort.gateway.server.socket_splice import WORTH_BYTES, SocketSplice, SocketSplices
 from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.net.server import Clock
 from kohort.net.tls import tls_failure
+from kohort.node.rate_limited_log import RateLimitedLog
 from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage
 
@@ -33,11 +36,11 @@ HIGH_WATER_BYTES = 1 << 20
 
 BACKLOG = 1024
 
-_NO_LINGER = pack("ii", 1, 0)
-"""SO_LINGER that has a close send RST instead of FIN."""
-
 CONNECT_SECONDS = 10.0
 """How long a broker may take to accept a connection, and a client to complete its TLS handshake."""
+
+STALLED_SECONDS = 10.0
+"""Clients are reset of a process that stood still for so long: its users' health checks have led them elsewhere."""
 
 STAND_IN_SECONDS = 2.0
 """How long a broker may take to accept a connection that another one could serve."""
@@ -71,6 +74,9 @@ class PortConnections(Protocol):
     splices: SocketSplices
     listener_tls: ssl.SSLContext | None
     broker_tls: ssl.SSLContext | None
+    warnings: RateLimitedLog
+    trusted_proxies: Networks
+    """Whose connections begin with a PROXY header."""
     own_connections: set[Any]
     """Both addresses of the gateway's own connections to brokers, its own first: a client's connection that has the
     same two is the gateway's. One of them is not enough, since systems use a port again for another destination."""
@@ -91,6 +97,10 @@ class PortConnections(Protocol):
         """Whether one more connection of a client may be opened."""
         ...
 
+    def check_alive(self, now_s: float, /) -> None:
+        """Reset all connections of clients if the process stood still: they may have sent the same elsewhere."""
+        ...
+
     def passed(self) -> None:
         """Bytes have passed, or a connection has ended: timers may have changed."""
         ...
@@ -107,7 +117,7 @@ class NodePort:
         self.port = 0
         """Where it listens."""
         self._socket: socket.socket | None = None
-        self._server: asyncio.Server | None = None
+        self._server: asyncio.Server | ProxiedListener | None = None
 
     def bind(self, host: str, port: int, *, is_shared: bool = False) -> int:
         """Listen at once, and return the port; `is_shared` with other processes of this machine. Raises OSError.
@@ -131,15 +141,30 @@ class NodePort:
         """Take connections of clients."""
         if self._socket is None:
             return  # closed before it was served
-        tls = self.connections.listener_tls
+        loop, shared = asyncio.get_running_loop(), self.connections
         listening, self._socket = self._socket, None
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: ClientLink(self),
-            sock=listening,
-            backlog=BACKLOG,
-            ssl=tls,
-            ssl_handshake_timeout=CONNECT_SECONDS if tls is not None else None,
-        )
+        if shared.trusted_proxies:
+            self._server = ProxiedListener(
+                listening, shared.trusted_proxies, shared.counters, shared.admits, self._serve_client, self._refused
+            )
+        else:
+            new_link = partial(ClientLink, self)
+            self._server = await loop.create_server(new_link, sock=listening, backlog=BACKLOG, **self._tls)
+
+    async def _serve_client(self, client: socket.socket, address: Address | None) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.connect_accepted_socket(partial(ClientLink, self, address), client, **self._tls)
+
+    @property
+    def _tls(self) -> dict[str, Any]:
+        tls = self.connections.listener_tls
+        return {"ssl": tls, "ssl_handshake_timeout": CONNECT_SECONDS if tls is not None else None}
+
+    def _refused(self, reason: str) -> None:
+        shared = self.connections
+        shared.counters.node(self.upstream.node_id).without_header += 1
+        text = "the load balancer's connection %s; it has to send the PROXY protocol, or leave proxy_protocol_from"
+        shared.warnings.warning("no header", shared.clock.now_ms(), text, reason)
 
     async def stop_listening(self) -> None:
         """Refuse new connections; those that are open continue."""
@@ -200,7 +225,7 @@ class _Side(asyncio.Protocol):
         """End the connection by RST; what was not sent yet is lost."""
         raw: Any = self.transport.get_extra_info("socket")
         if raw is not None and not self.transport.is_closing():
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
         self.transport.abort()
 
 
@@ -221,8 +246,10 @@ class _BrokerSide(_Side):
 class ClientLink(_Side):
     """The connection of a client, and the relay to its broker."""
 
-    def __init__(self, port: NodePort) -> None:
+    def __init__(self, port: NodePort, client: Address | None = None) -> None:
+        """Begin with the address of the client where a load balancer has named it."""
         self._port = port
+        self._client = client
         self._shared = port.connections
         self._upstream = port.upstream
         self._traffic = self._shared.counters.node(port.upstream.node_id)
@@ -251,7 +278,7 @@ class ClientLink(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        peer = _address_of(transport, "peername")
+        peer = self._client or _address_of(transport, "peername")
         self.address = f"{peer[0]}:{peer[1]}" if peer else "unknown"
         self._port.links.add(self)
         self._upstream = self._shared.upstream_of(self._port, transport)
@@ -337,10 +364,16 @@ class ClientLink(_Side):
             self.transport.pause_reading()
             return
         began_s = perf_counter()
+        if began_s - self._shared.counters.alive_s > STALLED_SECONDS:
+            self._shared.check_alive(began_s)
+            return
         self._traffic.bytes_from_clients += len(data)
         try:
             relay.from_client(data, self._shared.clock.now_ms())
         except MalformedMessage as error:
+            if data.startswith((TEXT, BINARY)) and not self._is_answered:
+                text = "client %s sent a PROXY header: it is to stand in proxy_protocol_from if it is a load balancer"
+                self._shared.warnings.warning("a header", self._shared.clock.now_ms(), text, self.address)
             self.close(f"it sent what is not Kafka's protocol: {error}")
         self._passed(began_s)
 
@@ -442,11 +475,11 @@ class ClientLink(_Side):
         if not self.transport.is_closing():
             level = logging.DEBUG if error is None else logging.INFO
             log.log(level, "client %s: %s closed the connection%s", self.address, self._upstream, _cause_text(error))
-        self._is_ending = True
-        if error is None:
-            self.end()
+        if error is not None:
+            self.abandon()
         else:
-            self.reset()
+            self._is_ending = True
+            self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._stop_splice()
@@ -480,6 +513,11 @@ class ClientLink(_Side):
         else:
             self.reset()
 
+    def abandon(self) -> None:
+        """End both sides; what the client has sent is not passed on."""
+        self._is_ending = True
+        self.reset()
+
     def refuse(self, reason: str) -> None:
         """Close both sides since something may not pass."""
         log.warning("client %s: the connection to %s is closed: %s", self.address, self._upstream, reason)
@@ -487,13 +525,9 @@ class ClientLink(_Side):
         self.end()
 
 
-def _address_of(transport: asyncio.BaseTransport, which: str) -> tuple[str, int] | None:
-    """Return host and port of one end of a connection; an IPv4 address that a socket of IPv6 shows as it is known."""
+def _address_of(transport: asyncio.BaseTransport, which: str) -> Address | None:
     address = transport.get_extra_info(which)
-    if not address:
-        return None
-    host = str(address[0])
-    return host.removeprefix("::ffff:") if "." in host else host, int(address[1])
+    return (host_of(address), int(address[1])) if address else None
 
 
 def _cause_text(error: Exception | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ class NodeTraffic:
     """Connections that were closed at once, since there were too many."""
     failed: int = 0
     """Connections that ended since the node could not be reached."""
+    without_header: int = 0
+    """Connections of load balancers that were closed, since no valid PROXY header came."""
     is_away: bool = False
     """Whether the last of them did, as far as was logged."""
     bytes_from_clients: int = 0
@@ -48,8 +51,12 @@ class TrafficCounters:
         """From the arrival of bytes to their hand-over to the other side's socket."""
         self.lag = Histogram()
         """How late the event loop ran what was due."""
+        self.alive_s = math.inf
+        """When the loop last ran what was due, by `perf_counter`; in the future before it did so once."""
         self.is_cluster_away = False
         """Whether the last look at the cluster failed."""
+        self.in_header = 0
+        """Connections whose PROXY header has not come whole."""
 
     def node(self, node_id: int) -> NodeTraffic:
         """Return the counters of a node."""
@@ -71,4 +78,4 @@ class TrafficCounters:
     @property
     def connections(self) -> int:
         """How many connections of clients are open."""
-        return sum(node.connections for node in self.nodes.values())
+        return self.in_header + sum(node.connections for node in self.nodes.values())
