@@ -104,7 +104,7 @@ public class GroupMember {
         });
         config.put("bootstrap.servers", argv[0]);
         config.put("group.id", argv[1]);
-        config.put("client.id", "java");
+        config.put("client.id", settings.getOrDefault("client", "java"));
         config.put("key.deserializer", StringDeserializer.class.getName());
         config.put("value.deserializer", StringDeserializer.class.getName());
         config.put("enable.auto.commit", isAutomatic() ? "true" : "false");

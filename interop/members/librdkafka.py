@@ -17,7 +17,7 @@ def _configuration(chosen: Options) -> dict[str, str | int | bool]:
         "statistics.interval.ms": STATISTICS_MS,
         "bootstrap.servers": chosen.bootstrap,
         "group.id": chosen.group,
-        "client.id": "librdkafka",
+        "client.id": chosen.more.get("client", "librdkafka"),
         "enable.auto.commit": chosen.is_automatic,
         "auto.offset.reset": "earliest",
         "isolation.level": chosen.isolation,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.integration.commands import Commands
+from tests.interop.certificates import authority
 
 from kohort.broker.embedded import EmbeddedBroker
+from kohort.cli.cluster import principal_of
+from kohort.cli.terminal.options import resolve_cluster
 
 
 @pytest.fixture(scope="module")
@@ -72,3 +76,19 @@ def test_consume_takes_an_expression_for_topics(kohort: Commands) -> None:
         kohort("produce", topic, stdin=f"{topic}\n".encode())
     outcome = kohort("consume", "^log-.", "--from-beginning", "--max", "2")
     assert sorted(outcome.out.split()) == ["log-a", "log-b"]
+
+
+def test_principal_of_a_command_is_its_login(tmp_path: Path) -> None:
+    signed = authority(tmp_path, "ops")
+    files = {
+        "User:ANONYMOUS": "security.protocol=PLAINTEXT",
+        "User:ann": "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=ann\nsasl.password=secret",
+        "User:CN=ops": "security.protocol=SSL\n"
+        f"ssl.certificate.location={signed.certificate}\nssl.key.location={signed.key}",
+    }
+    for principal, properties in files.items():
+        path = tmp_path / "command.properties"
+        path.write_text(properties)
+        args = Namespace(command_config=str(path), bootstrap_server=None)
+        resolve_cluster(args)
+        assert principal_of(args) == principal

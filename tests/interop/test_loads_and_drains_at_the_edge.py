@@ -67,6 +67,35 @@ def test_a_drained_member_keeps_its_place_and_gets_nothing(protocol: str, stage:
 
 
 @pytest.mark.parametrize("broker", ["apache"])
+@pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
+@pytest.mark.capability("kohort gateway", "a stop hook by pod name, Java and librdkafka, {protocol}")
+def test_a_stop_hook_empties_the_members_of_its_pod(protocol: str, stage: Stage) -> None:
+    need(*MEMBERS)
+    create_topic(stage.bootstrap, stage.name, PARTITIONS)
+    with (
+        KohortGateway(stage.bootstrap, "--park", "*") as gateway,
+        Group(gateway.bootstrap, stage.name, stage.name, PARTITIONS, stage.folder) as group,
+    ):
+        group.are_troubles_expected = True
+        for number, library in enumerate(MEMBERS):
+            group.start(library, assignor=protocol, client=f"pod-{number}-reader")
+        group.settle(90)
+        group.calm(4)
+        for number, library in enumerate(MEMBERS):
+            order = (group.name, f"pod-{number}", "--wait", "--json", "--bootstrap-server", stage.bootstrap)
+            done = json.loads(kohort("groups", "drain", *order))
+            assert (done["outcome"], done["partitions"]) == ("drained", 2)
+            member = group.members[0]
+            group.await_(lambda member=member: not member.owned, f"pod-{number} owns nothing", 60)  # type: ignore[misc]
+            group.leave(member)
+            group.start(library, assignor=protocol, client=f"pod-{number}-reader")
+            group.settle(60)
+            group.calm(4)
+        assert gateway.child.text().count("by order of User:ANONYMOUS: drain pod-") == len(MEMBERS)
+        check_single_owner(group.gone + group.members)
+
+
+@pytest.mark.parametrize("broker", ["apache"])
 @pytest.mark.capability("kohort gateway", "by-lag, Java and librdkafka")
 def test_partitions_with_a_lag_go_to_different_members(stage: Stage) -> None:
     need(*MEMBERS)

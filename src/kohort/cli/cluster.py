@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import interruption
@@ -65,6 +66,23 @@ def admin_of(args: argparse.Namespace) -> Admin:
     from kohort.client import Admin
 
     return Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security)
+
+
+def principal_of(args: argparse.Namespace) -> str:
+    """Return who a command logs in as, such as User:alice or User:CN=ops. Brokers may map a certificate's name."""
+    import ssl
+
+    from kohort.client.config_file import certificate_in
+    from kohort.model.principal import ANONYMOUS, Principal
+    from kohort.node.configuration.principal_mapping import subject
+
+    if (sasl := args.security.get("sasl")) is not None:
+        return str(Principal("User", sasl.username))
+    if "tls" not in args.security or (path := certificate_in(args.command_config)) is None:
+        return str(ANONYMOUS)
+    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER)] + ssl.PEM_FOOTER
+    return str(Principal("User", subject(ssl.PEM_cert_to_DER_cert(first))))
 
 
 async def require_topics(admin: Admin, names: Sequence[str], *, are_made: bool = False) -> dict[str, int]:

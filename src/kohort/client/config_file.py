@@ -95,6 +95,15 @@ def config_from(path: str | os.PathLike[str]) -> ConnectionArguments:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
+def certificate_in(path: str | os.PathLike[str]) -> str | None:
+    """Return the file of the client's own certificate that a file of properties names. Raises OSError."""
+    return _own_certificate(read_properties(Path(path).read_text(encoding="utf-8")))
+
+
+def _own_certificate(properties: Mapping[str, str]) -> str | None:
+    return properties.get("ssl.certificate.location") or properties.get("ssl.keystore.location")
+
+
 def connection_arguments(properties: Mapping[str, str]) -> ConnectionArguments:
     """Return the arguments that properties stand for. Raises ValueError where they cannot be honoured, OSError."""
     _refuse_other_stores(properties)
@@ -140,7 +149,7 @@ def _also(protocol: str, kind: str) -> str:
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     authority = properties.get("ssl.ca.location") or properties.get("ssl.truststore.location")
     context = ssl.create_default_context(cafile=_file(authority, "authority") if authority else None)
-    if certificate := properties.get("ssl.certificate.location") or properties.get("ssl.keystore.location"):
+    if certificate := _own_certificate(properties):
         key = properties.get("ssl.key.location")
         password = properties.get("ssl.key.password", "")
         try:

@@ -1,21 +1,27 @@
 """`kohort groups drain|undrain|rebalance`: orders to a classic group whose members come through `kohort gateway`.
 
 An order is a record in a topic of the cluster; the gateway that the group's leader comes through carries it out. The
-command waits until it is, and prints what may be missing where it is not.
+command waits until it is, and prints what may be missing where it is not. `drain --wait` is for a hook that runs before
+a process ends: it is about the members that run now, and what cannot be drained is no failure.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import sys
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kohort.cli.cluster import require_group, with_admin
+from kohort.cli.cluster import principal_of, require_group, with_admin
 from kohort.cli.group_state.group_events import now_ms
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, duration_ms, verb
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -23,10 +29,12 @@ if TYPE_CHECKING:
     from kohort.client import Admin
     from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
     from kohort.gateway.server.order_topic import KnownOrders, Order
+    from kohort.model.assignment import Partitions
 
 TIMEOUT_MS = 30_000
-CONSUMER = "consumer"
+CONSUMER, STABLE = "consumer", "Stable"
 _POLL_SECONDS = 0.2
+_PROGRESS_SECONDS = 5.0
 _HINT = (
     "is `kohort gateway` in front of the cluster, does it read {topic} (Describe and Read), and do the group's members"
     " connect through it?"
@@ -35,7 +43,9 @@ _HINT = (
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `drain`, `undrain` and `rebalance` to the verbs of groups."""
-    example = "kohort groups drain billing 192.0.2.7 --reason 'deploy 118'\nkohort groups drain billing billing-pod-3"
+    example = (
+        "kohort groups drain billing 192.0.2.7 --reason 'deploy 118'\nkohort groups drain billing $HOSTNAME --wait"
+    )
     draining = verb(
         verbs,
         "drain",
@@ -57,8 +67,19 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     for each in (draining, undraining, rebalancing):
         each.add_argument("group", metavar="GROUP")
-    draining.add_argument("name", metavar="MEMBER|HOST", help="a member id, a group.instance.id, or a host's address")
+    draining.add_argument(
+        "name",
+        metavar="MEMBER|HOST",
+        help="a member id, a group.instance.id, a client id or its beginning (such as a pod's name), a host's address",
+    )
+    add_option(
+        draining,
+        "--wait",
+        "for a hook before a process ends: drain the members that run now, and wait until they own nothing or are gone;"
+        " the drain ends with them, and that no member is there, or could take over, is no failure",
+    )
     add_option(draining, "--force", "also all members of the group")
+    add_option(draining, "--yes", "do not ask, on a terminal")
     undraining.add_argument("name", metavar="MEMBER|HOST", nargs="?", help="as it was drained")
     add_option(undraining, "--all", "everything that is drained in the group")
     for each in (draining, undraining, rebalancing):
@@ -68,45 +89,115 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         add_cluster(each)
 
 
-async def drain(args: argparse.Namespace, admin: Admin) -> None:
-    """Drain a member or a host, and wait until it owns nothing."""
-    from kohort.gateway.server.order_topic import Order, OrderKind
+class NoMember(CommandFailed):
+    """An order to drain is about no member that is there."""
 
-    group = await _classic(admin, args.group)
-    matching = [member for member in group.members if args.name in names_of(member)]
-    if not matching:
-        known = sorted({name for member in group.members for name in names_of(member)})
-        raise unknown("member or host", args.name, known)
-    taken, owned = (sum(len(each.assignment) for each in members) for members in (matching, group.members))
-    several = output.counted(len(matching), "member")
+
+async def drain(args: argparse.Namespace, admin: Admin) -> None:
+    """Drain members, and wait until their group rebalances; with --wait, until they own nothing or are gone."""
+    deadline_s = time.monotonic() + args.timeout / 1000
+    try:
+        group, matching = await _named(args, admin)
+    except NoMember as absent:
+        if not args.wait:
+            raise
+        _put_drained(args, "not_found", [], 0, f"nothing is drained: {absent.sentence}")
+        return
+    members = {member.member_id: member.assignment for member in matching}
+    taken, owned = (sum(len(each.assignment) for each in several) for several in (matching, group.members))
+    several = output.counted(len(members), "member")
     output.remark(f"{args.name}: {several} of {len(group.members)} with {taken} of {owned} partitions of {args.group}")
     topics = {topic.name for topic in await admin.list_topics()}
-    drained = await drained_members(args, group, topics) | {member.member_id for member in matching}
+    drained = await drained_members(args, group, topics) | members.keys()
     if len(drained) == len(group.members) and not args.force:
+        if args.wait:
+            text = f"{args.name} is not drained: no other member of group {args.group} could get its partitions"
+            _put_drained(args, "last", list(members), taken, text)
+            return
         raise CommandFailed(
             f"then every member of group {args.group} is drained, and no partition has an owner: name a"
             " member by its id or its group.instance.id (members behind one address share it), or give --force"
         )
-    deadline_s = time.monotonic() + args.timeout / 1000
-    order = Order(OrderKind.DRAINED, args.group, args.name, args.reason, now_ms())
-    await _carried_out(args, admin, [order], deadline_s)
-    members = {member.member_id for member in matching}
-    while await _owned(admin, args.group, members):
-        if time.monotonic() > deadline_s:
+    if sys.stdin.isatty() and not args.yes:
+        raise CommandFailed(f"give --yes to take {taken} partitions from {several}", USAGE)
+    orders = [_drain_order(args, name) for name in (sorted(members) if args.wait else [args.name])]
+    offset = await _write(args, admin, orders)
+    try:
+        await _carried_out(args, offset, deadline_s)
+    except CommandFailed:
+        if args.wait:  # a gateway that starts later must not carry it out
+            await _write(args, admin, [replace(order, is_over=True, is_tombstone=True) for order in orders])
+        raise
+    if not args.wait:
+        text = f"drained {args.name} in group {args.group}, which rebalances: {several}"
+        _put_drained(args, "rebalancing", list(members), taken, text)
+        return
+    await _emptied(args, admin, members, deadline_s)
+    text = f"drained {args.name} in group {args.group}: {several} without partitions"
+    _put_drained(args, "drained", list(members), taken, text)
+
+
+def _drain_order(args: argparse.Namespace, name: str, **more: Any) -> Order:
+    from kohort.gateway.server.order_topic import Order, OrderKind
+
+    return Order(OrderKind.DRAINED, args.group, name, args.reason, now_ms(), principal=principal_of(args), **more)
+
+
+def _put_drained(args: argparse.Namespace, outcome: str, members: list[str], partitions: int, text: str) -> None:
+    document = {"group": args.group, "drained": args.name, "members": sorted(members), "partitions": partitions}
+    output.put_result(args, document | {"outcome": outcome}, text)
+
+
+async def _named(args: argparse.Namespace, admin: Admin) -> tuple[GroupDescription, list[MemberDescription]]:
+    """Return a group and its members of the name. Raises NoMember, and CommandFailed for one that takes no orders."""
+    group = await _classic(admin, args.group)
+    matching = [member for member in group.members if args.name in _names_of(member)]
+    if not matching:
+        ids = [(each.member_id, each.instance_id, each.client_id, each.client_host) for each in group.members]
+        known = {(name or "").removeprefix("/") for member in ids for name in member} - {""}
+        raise NoMember(unknown("member or host", args.name, sorted(known)).sentence, USAGE)
+    return group, matching
+
+
+async def _emptied(
+    args: argparse.Namespace, admin: Admin, members: Mapping[str, Partitions], deadline_s: float
+) -> None:
+    """Wait until members own nothing, and others own what they had, or until they are gone. Raises CommandFailed.
+
+    What others did not subscribe to remains without an owner.
+    """
+    had = frozenset[TopicPartition]().union(*members.values())
+    shown_s = time.monotonic()
+    while True:
+        try:
+            group = (await admin.describe_groups([args.group]))[args.group]
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            return
+        # While a round runs no member has an assignment.
+        is_empty, now_s = group.state == STABLE, time.monotonic()
+        here = [member for member in group.members if member.member_id in members]
+        left = sum(len(member.assignment) for member in here)
+        elsewhere = frozenset[TopicPartition]().union(*(each.assignment for each in group.members))
+        is_empty &= not left
+        if not here or (is_empty and had <= elsewhere):
+            return
+        if now_s > deadline_s:
+            if is_empty:
+                return
             raise CommandFailed(
-                f"{args.name} still owns partitions of group {args.group} after {args.timeout / 1000:g} s: the order"
-                f" stays, and `kohort groups describe {args.group} --members` shows when they are gone"
+                f"{args.name} still owns {left} partitions of group {args.group}, which is {group.state}, after"
+                f" {args.timeout / 1000:g} s: the drain stays as long as its members"
             )
-        await _pause()
-    several = output.counted(len(members), "member")
-    document = {"group": args.group, "drained": args.name, "members": sorted(members)}
-    output.put_result(args, document, f"drained {args.name} in group {args.group}: {several} own nothing")
+        if now_s - shown_s >= _PROGRESS_SECONDS:
+            shown_s = now_s
+            output.remark(f"{args.name} owns {left} of {len(had)} partitions, the group is {group.state}")
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def undrain(args: argparse.Namespace, admin: Admin) -> None:
     """End drains, and wait until the group rebalances."""
-    from kohort.gateway.server.order_topic import Order, OrderKind
-
     if bool(args.name) == args.all:
         raise CommandFailed("name a member or a host, or give --all", USAGE)
     topics = {topic.name for topic in await admin.list_topics()}
@@ -117,8 +208,11 @@ async def undrain(args: argparse.Namespace, admin: Admin) -> None:
     if args.name and args.name not in drained:
         raise unknown("drained member or host", args.name, sorted(drained))
     names = sorted(drained) if args.all else [args.name]
-    orders = [Order(OrderKind.DRAINED, args.group, name, args.reason, now_ms(), is_over=True) for name in names]
-    await _carried_out(args, admin, orders, time.monotonic() + args.timeout / 1000)
+    ends = [_drain_order(args, name, is_over=True) for name in names]
+    # The value has who ended it and why; the tombstone behind it has compaction remove both.
+    forgotten = [replace(each, is_tombstone=True) for each in ends]
+    offset = await _write(args, admin, [*ends, *forgotten])
+    await _carried_out(args, offset, time.monotonic() + args.timeout / 1000)
     document = {"group": args.group, "undrained": names}
     output.put_result(args, document, f"undrained {', '.join(names)} in group {args.group}")
 
@@ -128,22 +222,23 @@ async def rebalance(args: argparse.Namespace, admin: Admin) -> None:
     from kohort.gateway.server.order_topic import Order, OrderKind
 
     await _classic(admin, args.group)
-    order = Order(OrderKind.REBALANCE, args.group, reason=args.reason, at_ms=now_ms())
-    await _carried_out(args, admin, [order], time.monotonic() + args.timeout / 1000)
+    order = Order(OrderKind.REBALANCE, args.group, "", args.reason, now_ms(), principal=principal_of(args))
+    offset = await _write(args, admin, [order])
+    await _carried_out(args, offset, time.monotonic() + args.timeout / 1000)
     output.put_result(args, {"group": args.group, "rebalancing": True}, f"group {args.group} rebalances")
 
 
-def names_of(member: MemberDescription) -> set[str]:
-    """Return the names by which a member can be drained."""
-    names = {member.member_id, member.instance_id, member.client_host, member.client_host.removeprefix("/")}
-    return {name for name in names if name}
+def _names_of(member: MemberDescription) -> set[str]:
+    from kohort.gateway.assigning.orders import names_of
+
+    return names_of(member.member_id, member.instance_id, member.client_id, member.client_host)
 
 
 async def drained_members(args: argparse.Namespace, group: GroupDescription, topics: Collection[str]) -> set[str]:
     """Return the ids of a group's members that are drained; `topics` are the cluster's."""
     known = await _orders(args, topics)
     drained = set() if known is None else set(known.names(group.group_id))
-    return {member.member_id for member in group.members if drained & names_of(member)} if drained else set()
+    return {member.member_id for member in group.members if drained & _names_of(member)} if drained else set()
 
 
 async def _orders(args: argparse.Namespace, topics: Collection[str]) -> KnownOrders | None:
@@ -155,16 +250,19 @@ async def _orders(args: argparse.Namespace, topics: Collection[str]) -> KnownOrd
 
 
 async def _classic(admin: Admin, group_id: str) -> GroupDescription:
-    """Return a group's description. Raises CommandFailed for one that takes no orders."""
-    await require_group(admin, group_id)
+    """Return a group's description. Raises NoMember for one without members, CommandFailed if it takes no orders."""
+    try:
+        await require_group(admin, group_id)
+    except CommandFailed as failure:
+        raise NoMember(failure.sentence, failure.status) from None
     group = (await admin.describe_groups([group_id]))[group_id]
+    if not group.members:
+        raise NoMember(f"group {group_id} has no members")
     if group.group_type == CONSUMER:
         raise CommandFailed(
             f"group {group_id} uses the consumer protocol (KIP-848), whose assignments the coordinator computes:"
             " stop the member in place of a drain; the coordinator rebalances by itself"
         )
-    if not group.members:
-        raise CommandFailed(f"group {group_id} has no members")
     if group.protocol_type != CONSUMER:
         raise CommandFailed(
             f"group {group_id} is of the type {group.protocol_type!r}: orders are for groups of consumers"
@@ -172,37 +270,32 @@ async def _classic(admin: Admin, group_id: str) -> GroupDescription:
     return group
 
 
-async def _owned(admin: Admin, group_id: str, members: set[str]) -> bool:
-    group = (await admin.describe_groups([group_id]))[group_id]
-    return any(member.assignment for member in group.members if member.member_id in members)
-
-
-async def _carried_out(args: argparse.Namespace, admin: Admin, orders: list[Order], deadline_s: float) -> None:
-    """Write orders of one group, and wait until a gateway has carried out the last one. Raises CommandFailed."""
+async def _write(args: argparse.Namespace, admin: Admin, orders: list[Order]) -> int:
+    """Write orders, and return the offset of the last one that begins a round, or -1. Raises CommandFailed."""
     from kohort.client import Producer
-    from kohort.gateway.server.order_topic import (
-        ORDER_TOPIC,
-        ORDERS,
-        OrderKind,
-        make_order_topic,
-        order_consumer,
-        orders_in,
-    )
+    from kohort.gateway.server.order_topic import ORDER_TOPIC, make_order_topic
 
+    offset = -1
     try:
         await make_order_topic(admin)
-        offset = -1
         async with Producer(args.bootstrap_server, **args.security) as producer:
             for order in orders:
                 key, value = order.record()
                 written: Any = await (await producer.send(ORDER_TOPIC, value, key=key, partition=0))
-                offset = written.offset
+                offset = offset if order.is_tombstone else written.offset
     except KafkaError as error:
         if error.code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
             raise CommandFailed(
                 f"orders are written to {ORDER_TOPIC}, which needs Create and Write: {error}"
             ) from error
         raise
+    return offset
+
+
+async def _carried_out(args: argparse.Namespace, offset: int, deadline_s: float) -> None:
+    """Wait until a gateway has carried out the order at an offset. Raises CommandFailed."""
+    from kohort.gateway.server.order_topic import ORDER_TOPIC, ORDERS, OrderKind, order_consumer, orders_in
+
     output.remark(f"waiting for a gateway to rebalance group {args.group}")
     async with order_consumer(args.bootstrap_server, args.security) as consumer:
         consumer.assign([ORDERS])
@@ -217,9 +310,3 @@ async def _carried_out(args: argparse.Namespace, admin: Admin, orders: list[Orde
         f"no gateway has carried out the order to group {args.group} within {args.timeout / 1000:g} s: "
         + _HINT.format(topic=ORDER_TOPIC)
     )
-
-
-async def _pause() -> None:
-    import asyncio
-
-    await asyncio.sleep(_POLL_SECONDS)

@@ -87,11 +87,11 @@ def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
 
 
 def resolve_cluster(args: argparse.Namespace) -> None:
-    """Set `bootstrap_server` and `security` (what clients take as `tls` and `sasl`). Raises ValueError, OSError.
+    """Set `command_config`, `bootstrap_server`, `security` (`tls` and `sasl` of clients). Raises ValueError, OSError.
 
     `bootstrap_is_given` becomes whether an option or the file names the brokers.
     """
-    path = args.command_config or os.environ.get(CONFIG_VARIABLE)
+    path = args.command_config = args.command_config or os.environ.get(CONFIG_VARIABLE)
     args.security = {}
     if path:
         from kohort.client.config_file import config_from

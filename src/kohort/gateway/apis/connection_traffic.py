@@ -73,7 +73,7 @@ class ConnectionTraffic:
         command = api.command_of(message, head.api_version, connection, client_id)
         connection.show_software(command, head.api_version)
         if isinstance(command, Join):
-            command.reason = self._rooms.edge.reason_of(command, now_ms)
+            self._rooms.edge.give_reason(exchange, command, now_ms)
         if connection.policy(command).treatment is Treatment.OFF:
             return None
         exchange.context = command

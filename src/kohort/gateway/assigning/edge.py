@@ -31,8 +31,7 @@ from kohort.gateway.assigning.assignments import (
 )
 from kohort.gateway.assigning.orders import Orders, begins_round
 from kohort.gateway.observing.observed_groups import ObservedGroups
-from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
-from kohort.gateway.relay.relay import Exchange
+from kohort.gateway.relay.relay import Exchange, changed_frame
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE
 from kohort.group.commands import Heartbeat, Join, Sync
 from kohort.group.events import Event, RoundOpened
@@ -43,9 +42,7 @@ from kohort.model.cause import MAX_REASON_LENGTH, first_few
 from kohort.model.printable import printable
 from kohort.node.timers import Timers
 from kohort.parking.parked_heartbeat import Follower
-from kohort.wire.codec import decode, encode
-from kohort.wire.frames import decode_request_header
-from kohort.wire.messages import SyncGroupRequest
+from kohort.wire.messages import JoinGroupRequest, SyncGroupRequest
 from kohort.wire.primitives import MalformedMessage
 
 log = logging.getLogger("kohort.gateway")
@@ -174,8 +171,8 @@ class Edge:
     def drain(self, group_id: str, names: Iterable[str]) -> None:
         """Have the members with these names stay in the group and get nothing, from its next round on.
 
-        A name is a member id, a `group.instance.id` or the address of a host. The names replace those given before;
-        without any, no member is drained. `rebalance` begins the round.
+        The names (`orders.names_of`) replace those given before; without any, no member is drained. `rebalance` begins
+        the round.
         """
         self.orders.drain(group_id, names)
 
@@ -192,12 +189,17 @@ class Edge:
         ordered = self.orders.ordered(command.group_id, now_ms)
         return ordered is not None and begins_round(self._groups.group(command.group_id), command.member_id)
 
-    def reason_of(self, command: Join, now_ms: int) -> str:
-        """Return why a member joins: for the reason of the ordered round, or for the one that it gives."""
+    def give_reason(self, exchange: Exchange, command: Join, now_ms: int) -> None:
+        """Let a JoinGroup that begins an ordered round have its reason, for the coordinator too from version 8 on."""
         ordered = self.orders.ordered(command.group_id, now_ms)
         if ordered is None or not begins_round(self._groups.group(command.group_id), command.member_id):
-            return command.reason
-        return ordered.reason[:MAX_REASON_LENGTH]
+            return
+        reason = command.reason = ordered.reason[:MAX_REASON_LENGTH]
+
+        def change(message: JoinGroupRequest) -> None:
+            message.reason = reason
+
+        exchange.frame = changed_frame(exchange, JoinGroupRequest, change) or exchange.frame
 
     def event_applied(self, event: Event, _now_ms: int) -> None:
         """An event has changed a group: an ordered round may have begun."""
@@ -319,17 +321,16 @@ class Edge:
 
 def _with_assignments(exchange: Exchange, command: Sync) -> bytes:
     """Return a SyncGroup's frame with other assignments; all else stays as it is. Raises LeftAsItIs."""
-    body = memoryview(exchange.frame)[LENGTH_BYTES:]
-    version = exchange.head.api_version
+
+    def change(message: SyncGroupRequest) -> None:
+        message.assignments = [
+            SyncGroupRequest.Assignment(member_id=member_id, assignment=blob) for member_id, blob in command.assignments
+        ]
+
     try:
-        _, position = decode_request_header(body)
-        message, _ = decode(SyncGroupRequest, version, body, position)
+        changed = changed_frame(exchange, SyncGroupRequest, change)
     except MalformedMessage as error:
         raise LeftAsItIs(f"its leader's SyncGroup cannot be read: {error}") from error
-    if encode(message, version) != body[position:]:
+    if changed is None:
         raise LeftAsItIs("its leader's SyncGroup has fields that this gateway does not know")
-    message.assignments = [
-        SyncGroupRequest.Assignment(member_id=member_id, assignment=blob) for member_id, blob in command.assignments
-    ]
-    changed = bytes(body[:position]) + encode(message, version)
-    return len(changed).to_bytes(LENGTH_BYTES, "big") + changed
+    return changed

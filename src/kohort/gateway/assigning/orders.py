@@ -14,6 +14,9 @@ MOST_ORDERED = 10_000
 ORDER_MS = 300_000
 """How long an ordered round is waited for: a group whose leader sends nothing for so long begins one anyway."""
 
+LONGEST_BEGINNING = 256
+"""How long the beginning of a client id may be that names its member; a host's name has at most 253 characters."""
+
 
 @dataclass(frozen=True, slots=True)
 class OrderedRound:
@@ -32,7 +35,7 @@ class Orders:
         self._rounds: BoundedDict[str, OrderedRound] = BoundedDict(MOST_ORDERED)
 
     def drain(self, group_id: str, names: Iterable[str]) -> None:
-        """Drain the members with these names, and no others: a name is a member id, an instance id or a host."""
+        """Drain the members with these names (`names_of`), and no others."""
         self.drained_names.pop(group_id, None)
         if names := frozenset(names):
             self.drained_names[group_id] = names
@@ -45,9 +48,7 @@ class Orders:
         return frozenset(
             member_id
             for member_id, member in group.members.items()
-            if not names.isdisjoint(
-                (member_id, member.instance_id, member.client_host, member.client_host.removeprefix("/"))
-            )
+            if not names.isdisjoint(names_of(member_id, member.instance_id, member.client_id, member.client_host))
         )
 
     def order_round(self, group_id: str, reason: str, now_ms: int) -> None:
@@ -65,6 +66,16 @@ class Orders:
     def round_began(self, group_id: str) -> None:
         """A round has begun, by order or not."""
         self._rounds.pop(group_id, None)
+
+
+def names_of(member_id: str, instance_id: str | None, client_id: str, client_host: str) -> set[str]:
+    """Return the names by which a member can be drained: its ids, its host, and what its client id begins with.
+
+    `billing-0` stands for the client ids `billing-0` and `billing-0-consumer`, and not for `billing-01`.
+    """
+    start = client_id[:LONGEST_BEGINNING]
+    names = {start[:at] for at, letter in enumerate(start) if not letter.isalnum()}
+    return (names | {member_id, instance_id or "", client_id, client_host, client_host.removeprefix("/")}) - {""}
 
 
 def begins_round(group: ClassicGroup | None, member_id: str) -> bool:

@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from struct import Struct
-from typing import Protocol
+from typing import Any, Protocol
 
-from kohort.gateway.relay.frame_cutter import FrameCutter, Whole
+from kohort.gateway.relay.frame_cutter import LENGTH_BYTES, FrameCutter, Whole
 from kohort.gateway.relay.read_budget import SMALL_BYTES, ReadBudget
-from kohort.wire.codec import Buffer, encode
-from kohort.wire.message import Response
+from kohort.wire.codec import Buffer, decode, encode
+from kohort.wire.frames import decode_request_header
+from kohort.wire.message import Request, Response
 from kohort.wire.primitives import MalformedMessage
 
 Sink = Callable[[Buffer], None]
@@ -324,6 +325,21 @@ class Relay:
 def request_head(frame: Buffer) -> RequestHead:
     """Return the head of a request with its length, of which there are `REQUEST_HEAD_BYTES` at least."""
     return RequestHead(*_REQUEST_HEAD.unpack_from(frame))
+
+
+def changed_frame(exchange: Exchange, kind: type[Request[Any]], change: Callable[[Any], None]) -> bytes | None:
+    """Return a request's frame after a change of its message, None where it has fields that the codec does not know.
+
+    All else stays as it is. Raises MalformedMessage.
+    """
+    body, version = memoryview(exchange.frame)[LENGTH_BYTES:], exchange.head.api_version
+    _, position = decode_request_header(body)
+    message, _ = decode(kind, version, body, position)
+    if encode(message, version) != body[position:]:
+        return None
+    change(message)
+    changed = bytes(body[:position]) + encode(message, version)
+    return len(changed).to_bytes(LENGTH_BYTES, "big") + changed
 
 
 def encode_answer(head: RequestHead, message: Response) -> bytes:

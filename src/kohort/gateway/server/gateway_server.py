@@ -25,7 +25,7 @@ from kohort.gateway.server.instance_links import InstanceIdentity, InstanceLinks
 from kohort.gateway.server.load_assignors import LoadWatch, by_load_assignors
 from kohort.gateway.server.order_follower import OrderFollower
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
-from kohort.group.events import Event, RoundOpened
+from kohort.group.events import Event
 from kohort.group.shard import Shard
 from kohort.net.server import Clock
 from kohort.node.configuration.config import Config
@@ -92,8 +92,7 @@ class GatewayServer:
 
     def _note(self, shard: Shard, event: Event, now_ms: int) -> None:
         self._writer.note(shard, event, now_ms)
-        if isinstance(event, RoundOpened):
-            self._orders.round_began(event.group_id)
+        self._orders.noted(event)
 
     def _changed(self) -> None:
         """Timers of the groups may have changed."""

@@ -24,6 +24,7 @@ from kohort.gateway.server.order_topic import (
     order_consumer,
     read_order,
 )
+from kohort.group.events import Event, MemberRemoved, RoundOpened, StaticMemberReplaced
 from kohort.model.bounded_dict import BoundedDict
 from kohort.model.errors import KafkaError
 from kohort.model.printable import printable
@@ -49,14 +50,29 @@ class OrderFollower:
     """The offset after the last order that was carried out; None before it is known."""
     _awaited: BoundedDict[str, int] = field(default_factory=lambda: BoundedDict(MOST_GROUPS))
     """By group, the offset of the last order for which a round is to begin."""
-    _done: asyncio.Queue[Order] = field(default_factory=asyncio.Queue)
+    _reports: asyncio.Queue[Order] = field(default_factory=asyncio.Queue)
     _failure: str = ""
 
-    def round_began(self, group_id: str) -> None:
-        """A round of a group gathers its members: what was ordered is carried out."""
-        offset = self._awaited.pop(group_id, None)
-        if offset is not None:
-            self._done.put_nowait(Order(OrderKind.DONE, group_id, at_ms=self.now_ms(), carried_out=offset))
+    def noted(self, event: Event) -> None:
+        """Take an event of a group: a round begins, or a member that is drained by its id ends, and its drain with it.
+
+        A static member that comes back gets the assignment that it had, which is empty: it needs a round.
+        """
+        group_id, now_ms = event.group_id, self.now_ms()
+        match event:
+            case RoundOpened():
+                if (offset := self._awaited.pop(group_id, None)) is not None:
+                    self._reports.put_nowait(Order(OrderKind.DONE, group_id, at_ms=now_ms, carried_out=offset))
+                return
+            case MemberRemoved(member_id=ended) | StaticMemberReplaced(old_member_id=ended):
+                if ended not in self._known.names(group_id):
+                    return
+            case _:
+                return
+        self._reports.put_nowait(Order(OrderKind.DRAINED, group_id, ended, is_over=True, is_tombstone=True))
+        if isinstance(event, StaticMemberReplaced):
+            reason = f"the drained member {ended} has come back"
+            self._reports.put_nowait(Order(OrderKind.REBALANCE, group_id, "", reason, now_ms, principal="the gateway"))
 
     async def run(self) -> None:
         """Follow the topic, as soon as there is one, until it is cancelled."""
@@ -104,21 +120,22 @@ class OrderFollower:
         reason = order.reason
         if order.kind is OrderKind.DRAINED:
             self.edge.drain(order.group_id, self._known.names(order.group_id))
-            begins_round = True
+            begins_round = not order.is_tombstone
             what = f"{'undrain' if order.is_over else 'drain'} {order.name}"
             reason = f"{what}: {order.reason}" if order.reason else what
         if begins_round and is_new:
             self._awaited[order.group_id] = offset
-            log.info("group %s rebalances by order: %s", printable(order.group_id), printable(reason))
-            self.edge.rebalance(order.group_id, f"ordered by an operator: {reason}", now_ms)
+            by = order.principal or "an operator"
+            log.info("group %s rebalances by order of %s: %s", *map(printable, (order.group_id, by, reason)))
+            self.edge.rebalance(order.group_id, f"ordered by {by}: {reason}", now_ms)
             self.changed()
 
     async def _report(self) -> None:
-        """Write which orders are carried out, for the commands that wait for them."""
+        """Write which orders are carried out, for the commands that wait for them, and which drains have ended."""
         producer: Producer | None = None
         try:
             while True:
-                order = await self._done.get()
+                order = await self._reports.get()
                 try:
                     if producer is None:
                         producer = Producer(self.bootstrap_servers, **self.security)

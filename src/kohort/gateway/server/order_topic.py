@@ -1,8 +1,9 @@
 """Orders of operators as records of a topic on their own cluster: members that are drained, rounds that are to begin.
 
-The topic is compacted. Its keys are JSON lists: `["drained", GROUP, NAME]`, whose tombstone ends the drain;
-`["rebalance", GROUP]`; and `["done", GROUP]`, by which a gateway reports the order that it has carried out. Commands
-write it and every gateway follows it, so what is drained is known to all instances and survives a restart.
+The topic is compacted. Its keys are JSON lists: `["drained", GROUP, NAME]`, whose value may end the drain (`is_over`)
+and whose tombstone ends it without a round; `["rebalance", GROUP]`; and `["done", GROUP]`, by which a gateway reports
+the order that it has carried out. Commands write it and every gateway follows it, so what is drained is known to all
+instances and survives a restart.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -38,16 +39,21 @@ class OrderKind(StrEnum):
     DONE = "done"
 
 
+_FIELDS = ("reason", "at_ms", "is_over", "carried_out", "principal")
+"""What a record's value may have."""
+
+
 class UnreadableOrder(ValueError):
     """A record of the topic is no order; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One record. `name` is a member id, a `group.instance.id` or a host, empty where the order is about a group.
+    """One record. `name` is one of a member's (`assigning.orders.names_of`), empty where the order is about a group.
 
-    `at_ms` is when it was given; `is_over` for a drain that ends. `carried_out` is the offset of a rebalance order that
-    a gateway has carried out, else -1.
+    `at_ms` is when it was given, `principal` who gave it: the login of the command that wrote it, as it states.
+    `is_over` for a drain that ends, `is_tombstone` if that begins no round. `carried_out` is the offset of an order
+    that a gateway has carried out, else -1.
     """
 
     kind: OrderKind
@@ -57,6 +63,8 @@ class Order:
     at_ms: int = 0
     is_over: bool = False
     carried_out: int = -1
+    principal: str = ""
+    is_tombstone: bool = False
 
     def record(self) -> tuple[bytes, bytes | None]:
         """Return the key and the value of its record."""
@@ -65,8 +73,10 @@ class Order:
         if self.kind is OrderKind.DONE:
             value["carried_out"] = self.carried_out
         else:
-            value["reason"] = self.reason
-        return json.dumps(parts).encode(), None if self.is_over else json.dumps(value).encode()
+            value |= {"reason": self.reason, "principal": self.principal}
+        if self.is_over:
+            value["is_over"] = True
+        return json.dumps(parts).encode(), None if self.is_tombstone else json.dumps(value).encode()
 
 
 def read_order(key: bytes | None, value: bytes | None) -> Order:
@@ -85,11 +95,13 @@ def read_order(key: bytes | None, value: bytes | None) -> Order:
         raise UnreadableOrder(f"a key of {kind} has another length")
     if not isinstance(fields, dict):
         raise UnreadableOrder("its value is no JSON object")
-    reason, at_ms, carried_out = fields.get("reason", ""), fields.get("at_ms", 0), fields.get("carried_out", -1)
-    if not (isinstance(reason, str) and isinstance(at_ms, int) and isinstance(carried_out, int)):
-        raise UnreadableOrder("its value has a field of another type")
     name = parts[2] if kind is OrderKind.DRAINED else ""
-    return Order(kind, parts[1], name, reason, at_ms, value is None, carried_out)
+    ends = value is None and kind is OrderKind.DRAINED
+    order = Order(kind, parts[1], name, is_over=ends, is_tombstone=value is None)
+    known = {each: fields[each] for each in _FIELDS if each in fields}
+    if any(type(given) is not type(getattr(order, each)) for each, given in known.items()):
+        raise UnreadableOrder("its value has a field of another type")
+    return replace(order, **known)
 
 
 @dataclass(slots=True)

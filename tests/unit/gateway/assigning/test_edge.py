@@ -391,6 +391,7 @@ def test_ordered_round_has_the_operators_reason() -> None:
     leader.heartbeat(100)
     leader.join("range", {"a": WANTS, "b": WANTS}, 2)
     assert (causes[-1].kind, causes[-1].detail) == (CauseKind.LEADER_REJOINED, "deploy")
+    assert leader.passed().reason == "deploy", "for the coordinator's own log and events"
 
 
 # What members owned

@@ -16,9 +16,10 @@ from kohort.gateway.server.order_topic import KnownOrders, Order, OrderKind, Unr
 @pytest.mark.parametrize(
     "order",
     [
-        Order(OrderKind.DRAINED, "g", "192.0.2.1", "deploy", 5),
-        Order(OrderKind.DRAINED, "g", "m", is_over=True),
-        Order(OrderKind.REBALANCE, 'g"\n', reason="why", at_ms=7),
+        Order(OrderKind.DRAINED, "g", "192.0.2.1", "deploy", 5, principal="User:CN=ann,O=\u00e4"),
+        Order(OrderKind.DRAINED, "g", "m", "deploy", 6, is_over=True, principal="User:ann"),
+        Order(OrderKind.DRAINED, "g", "m", is_over=True, is_tombstone=True),
+        Order(OrderKind.REBALANCE, 'g"\n', reason="why", at_ms=7, principal="User:ANONYMOUS"),
         Order(OrderKind.DONE, "g", at_ms=7, carried_out=3),
     ],
 )
@@ -43,6 +44,9 @@ def test_any_record_is_an_order_or_refused(key: bytes | None, value: bytes | Non
         ("drained", {}),
         (["rebalance", "g"], []),
         (["rebalance", "g"], {"reason": 1}),
+        (["drained", "g", "m"], {"principal": None}),
+        (["drained", "g", "m"], {"is_over": 1}),
+        (["drained", "g", "m"], {"at_ms": True}),
         (["done", "g"], {"carried_out": "all"}),
     ],
 )
@@ -51,7 +55,7 @@ def test_what_is_no_order_is_refused(key: object, value: object) -> None:
         read_order(json.dumps(key).encode(), json.dumps(value).encode())
 
 
-def test_a_name_is_drained_until_its_tombstone() -> None:
+def test_a_name_is_drained_until_an_order_ends_it() -> None:
     known = KnownOrders()
     drained = Order(OrderKind.DRAINED, "g", "m")
     known.fold(drained)
