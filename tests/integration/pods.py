@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 
 from kohort import RebalanceListener, TopicPartition, sync
+from kohort.assign import Assignor
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client.membership.leader import Assignor
 
 
 class Pod(RebalanceListener):

@@ -73,7 +73,7 @@ def principal_of(args: argparse.Namespace) -> str:
     import ssl
 
     from kohort.client.config_file import certificate_in
-    from kohort.model.principal import ANONYMOUS, Principal
+    from kohort.model.acl import ANONYMOUS, Principal
     from kohort.node.configuration.principal_mapping import subject
 
     if (sasl := args.security.get("sasl")) is not None:

@@ -13,6 +13,7 @@ from kohort.gateway.apis.connection_state import Rooms
 from kohort.gateway.apis.connection_traffic import ConnectionTraffic
 from kohort.gateway.assigning.assignments import AssignorRunner
 from kohort.gateway.assigning.edge import ASSIGNOR_MS, Edge
+from kohort.gateway.assigning.static_members import StaticMembers
 from kohort.gateway.holding.parked_answers import ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.holding.waiting_answers import RequestRepeats, WithheldSyncs
@@ -24,6 +25,7 @@ from kohort.gateway.policies.group_policies import FALLBACK_MS, GroupPolicies
 from kohort.gateway.policies.policies import OBSERVED, GroupProtocol, PolicyTable
 from kohort.gateway.relay.read_budget import MAX_REQUEST_BYTES, ReadBudget
 from kohort.gateway.relay.relay import Relay, Sink
+from kohort.group.commands import Leave
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.events import Event
 from kohort.group.shard import Shard
@@ -49,6 +51,7 @@ class GatewayLimits:
 
 
 _NO_LOOK_UPS: LookUp = lambda _group_id, _generation: None  # noqa: E731
+_NO_LEAVES: Callable[[Leave], None] = lambda _leave: None  # noqa: E731
 _DEFAULT_LIMITS = GatewayLimits()
 
 
@@ -56,7 +59,7 @@ class Gateway:
     """All connections of one process. `noted` gets what happens to the groups; `policies` what is done with them.
 
     `instance_id` names it among the instances of the gateway; without it there is only one. Of several that reach each
-    other, `noted` of one gets the events of a group.
+    other, `noted` of one gets the events of a group. `leave` sends a LeaveGroup that was delayed, by its own login.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class Gateway:
         runner: AssignorRunner | None = None,
         instance_id: str = "",
         limits: GatewayLimits = _DEFAULT_LIMITS,
+        leave: Callable[[Leave], None] = _NO_LEAVES,
     ) -> None:
         self.clock = NodeClock(0)
         self.timers = Timers()
@@ -81,6 +85,7 @@ class Gateway:
         self.groups = ObservedGroups(settings, signals, self.timers, self.describes)
         self.edge = Edge(self.groups, self.timers, runner, limits.assignor_ms, signals.group_changed)
         """Replaces assignments of leaders, and takes an operator's orders."""
+        self._static_members = StaticMembers(self.groups, self.timers, leave)
         updates, repeats = self.policies.counters.updates, RequestRepeats(self.groups, self.timers, self.clock)
         syncs = WithheldSyncs(repeats)
         self._answers, self._requests = None, dict[GroupProtocol, ParkedRequests]()
@@ -91,11 +96,21 @@ class Gateway:
             instance_id, self.groups, self.policies.fallbacks, self._answers, self._requests, self.timers, self.clock
         )
         """The other instances of the gateway, with which this one exchanges what they see."""
-        self._rooms = Rooms(self.groups, self.policies, self.edge, self.instances, self._answers, syncs, self._requests)
+        self._rooms = Rooms(
+            self.groups,
+            self.policies,
+            self.edge,
+            self._static_members,
+            self.instances,
+            self._answers,
+            syncs,
+            self._requests,
+        )
         # Who takes what
         signals.look_up_begun.connect(self.groups.look_up_begun)
         signals.fell_back.connect(self.instances.fell_back)
         signals.event_applied.connect(self._note, self.instances.event_applied, self.edge.event_applied)
+        signals.event_applied.connect(self._static_members.event_applied)
         signals.group_changed.connect(self.instances.summaries.group_changed)
         signals.reach_changed.connect(self.instances.reach_changed)
         signals.round_awaited.connect(self.instances.round_awaited)

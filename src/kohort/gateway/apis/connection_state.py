@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kohort.gateway.assigning.edge import Edge, WaitingSync
+from kohort.gateway.assigning.static_members import StaticMembers
 from kohort.gateway.holding.parked_answers import ParkedAnswer, ParkedAnswers
 from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.holding.waiting_answers import WithheldSync, WithheldSyncs
@@ -60,6 +61,7 @@ class Rooms:
     groups: ObservedGroups
     policies: GroupPolicies
     edge: Edge
+    static_members: StaticMembers
     instances: SharedTraffic
     parked_answers: ParkedAnswers | None
     withheld_syncs: WithheldSyncs
@@ -75,7 +77,9 @@ class Connection:
         self.client_host = client_host
         self.software = UNNAMED
         """The client's software as ApiVersions names it (KIP-511), or as its requests show it."""
-        self._client_id = ""
+        self.client_id = ""
+        """That of its last request about a group."""
+        self.is_open = True
         self._treatments: BoundedDict[tuple[str, GroupProtocol], Policy] = BoundedDict(MOST_TREATMENTS)
         """The last groups' policies: a connection is one of a single client, and hardly ever of more groups."""
         self.has_fetched = False
@@ -105,8 +109,8 @@ class Connection:
 
     def identify(self, client_id: str) -> None:
         """A request has this client id; its software may be known from another connection."""
-        if client_id != self._client_id:
-            self._client_id = client_id
+        if client_id != self.client_id:
+            self.client_id = client_id
             self._treatments.clear()
         if not self.software.is_named:
             known = self.rooms.policies.software.of(self.client_host, client_id)
@@ -131,7 +135,7 @@ class Connection:
         key = command.group_id, protocol_of(command)
         found = self._treatments.get(key)
         if found is None:
-            client = PolicyClient(self.software.name, self._client_id)
+            client = PolicyClient(self.software.name, self.client_id)
             found = self.rooms.policies.table.decide(key[0], client, key[1])
             self._treatments[key] = found
         return found

@@ -14,8 +14,8 @@ from kohort.gateway.apis.routes import APIS, abandon_request, observe_request
 from kohort.gateway.holding.parked_answers import ParkedAnswer
 from kohort.gateway.policies.policies import Treatment
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
-from kohort.gateway.relay.relay import Exchange, RequestHead
-from kohort.group.commands import CommitOffsets, Join, Leave
+from kohort.gateway.relay.relay import Exchange, RequestHead, encode_answer
+from kohort.group.commands import CommitOffsets, Heartbeat, Join, Leave
 from kohort.parking.parked_heartbeat import Follower, ParkedHeartbeat, follower_of
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
@@ -72,10 +72,13 @@ class ConnectionTraffic:
         connection.identify(client_id)
         command = api.command_of(message, head.api_version, connection, client_id)
         connection.show_software(command, head.api_version)
+        policy = connection.policy(command)
+        if policy.treatment is Treatment.OFF:
+            return None
+        if policy.makes_static and self._rooms.static_members.put_in(connection, exchange, message, client_id, now_ms):
+            command = api.command_of(message, head.api_version, connection, client_id)
         if isinstance(command, Join):
             self._rooms.edge.give_reason(exchange, command, now_ms)
-        if connection.policy(command).treatment is Treatment.OFF:
-            return None
         exchange.context = command
         return command
 
@@ -85,7 +88,7 @@ class ConnectionTraffic:
         api = APIS[head.api_key]
         is_read = api.answer is not None
         if isinstance(api, GroupApi):
-            is_read = command is not None and (is_read or api.observe_answer is not None)
+            is_read = command is not None and (is_read or api.observe_answer is not None or _is_static(exchange))
         if not is_read:
             return frame
         try:
@@ -94,6 +97,10 @@ class ConnectionTraffic:
             self._warn(head, error)
             self._abandon(exchange, now_ms)
             return frame
+        if _is_static(exchange) and not isinstance(command, Leave):
+            member_id, statics = cast(Heartbeat, command).member_id, self._rooms.static_members
+            if statics.answered(self._connection, exchange, member_id, message, now_ms):
+                frame = encode_answer(head, message)
         if isinstance(api, GroupApi):
             if api.answer is not None:
                 return api.answer(self._connection, exchange, command, message, frame, now_ms)
@@ -125,6 +132,7 @@ class ConnectionTraffic:
 
     def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:
         """The connection has ended."""
+        self._connection.is_open = False
         for exchange in unanswered:
             self._abandon(exchange, now_ms)
         waiting = self._connection.waiting
@@ -154,3 +162,7 @@ class ConnectionTraffic:
             self._is_warned = True
             host, name = self._connection.client_host, Api(head.api_key).name
             log.warning("client %s: %s v%d passes unread: %s", host, name, head.api_version, why)
+
+
+def _is_static(exchange: Exchange) -> bool:
+    return exchange.static_key is not None

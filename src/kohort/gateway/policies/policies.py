@@ -7,7 +7,7 @@ clients send is matched as text and never compiled.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -19,6 +19,14 @@ ANY = "*"
 
 NOT_PARKED = STOPPED_BY_HEARTBEATS | {UNKNOWN, "kafka-go", "segmentio-kafka-go"}
 """Software for which a parked heartbeat costs something, or that cannot be distinguished from it."""
+
+NO_INSTANCE, BY_CLIENT_ID = "none", "client_id"
+
+LEAVE_DELAY_MS = 30_000
+"""A process that is restarted is mostly back sooner, and no session timeout by default is shorter."""
+
+MOST_LEAVE_DELAY_MS = 1_800_000
+"""The longest session timeout that brokers allow by default."""
 
 
 class Treatment(StrEnum):
@@ -64,12 +72,21 @@ class Policy:
     commit_delay_ms: int = setting(-1, "How long the answer to a commit of a classic member's timer is delayed behind"
         " its parked heartbeat, at most; -1: 3000 for clients whose close waits for no such answer (kafka-python), else"
         " 0.", -1, MOST_COMMIT_DELAY_MS)
+    static_members: str = setting(NO_INSTANCE, "client_id: consumers of the classic protocol that have no "
+        "group.instance.id get one, made of their client id, which must be theirs alone.",
+        choices=(NO_INSTANCE, BY_CLIENT_ID))
+    leave_delay_ms: int = setting(LEAVE_DELAY_MS, "With static_members: how long a member that has left may take to "
+        "come back to its partitions; its session timeout, at most.", 0, MOST_LEAVE_DELAY_MS)
 # fmt: on
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.commit_delay_ms > 0 and self.treatment is not Treatment.PARK:
             raise SettingsError(f"commit_delay_ms is of use with treatment = 'park' only, not with {self.treatment!s}")
+        if self.makes_static and self.treatment is Treatment.OFF:
+            raise SettingsError("static_members needs treatment = 'park' or 'observe': with 'off' no request is read")
+        if self.leave_delay_ms != LEAVE_DELAY_MS and not self.makes_static:
+            raise SettingsError(f"leave_delay_ms is of use with static_members = {BY_CLIENT_ID!r} only")
 
     def matches(self, group_id: str, client: PolicyClient, protocol: GroupProtocol) -> bool:
         """Whether this row is about a member of a group."""
@@ -79,6 +96,11 @@ class Policy:
             and fnmatchcase(client.software, self.software)
             and fnmatchcase(client.client_id, self.client_ids)
         )
+
+    @property
+    def makes_static(self) -> bool:
+        """Whether members without a group.instance.id get one."""
+        return self.static_members == BY_CLIENT_ID
 
     @property
     def lists_clients(self) -> bool:
@@ -100,7 +122,7 @@ class PolicyTable:
         for row in self.rows:
             if row.matches(group_id, client, protocol):
                 if row.treatment is Treatment.PARK and client.software in NOT_PARKED and not row.lists_clients:
-                    return _OBSERVED
+                    return replace(row, treatment=Treatment.OBSERVE, commit_delay_ms=-1)
                 return row
         return _OBSERVED
 

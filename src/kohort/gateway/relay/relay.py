@@ -49,7 +49,7 @@ class RequestHead:
 class Exchange:
     """A request that is read, and its answer. It is changed only by its relay and by what reads it."""
 
-    __slots__ = ("arrived_ms", "context", "frame", "head", "is_answered", "number", "relay")
+    __slots__ = ("arrived_ms", "context", "frame", "head", "is_answered", "number", "relay", "static_key")
 
     def __init__(self, relay: Relay, head: RequestHead, frame: bytes, arrived_ms: int) -> None:
         self.relay = relay
@@ -63,6 +63,8 @@ class Exchange:
         """Whether the client has its answer."""
         self.number = 0
         """By which other instances know it, 0 where they do not."""
+        self.static_key: tuple[str, str] | None = None
+        """Group and client id, of a request that was changed for a static member of the gateway."""
 
     @property
     def is_last(self) -> bool:

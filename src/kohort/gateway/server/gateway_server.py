@@ -16,6 +16,7 @@ from kohort.gateway.gateway import Gateway, GatewayLimits
 from kohort.gateway.gateway_settings import GatewaySettings
 from kohort.gateway.server.cluster_follower import ClusterFollower
 from kohort.gateway.server.cluster_topics import ClusterTopics
+from kohort.gateway.server.delayed_leaves import DelayedLeaves
 from kohort.gateway.server.event_stores import ClusterEvents, EventFile, NoStore, RebalanceCounts
 from kohort.gateway.server.gateway_metrics import MetricsEndpoint, exposition
 from kohort.gateway.server.gateway_ports import GatewayPorts, ListenFailed, listen_failure
@@ -54,6 +55,7 @@ class GatewayServer:
         self._admin = Admin(servers, start_timeout_ms=START_TIMEOUT_MS, **security)
         self._cluster = Cluster(servers, start_timeout_ms=START_TIMEOUT_MS, **security)
         self._lookup = GroupLookup(self._cluster, now_ms)
+        self._leaves = DelayedLeaves(self._cluster, now_ms, self._changed)
         by_load = by_load_assignors(self._admin, now_ms)
         self._assignors = GroupAssignors(settings.assignors, self._cluster, now_ms, self._changed, by_load)
         self.loads = LoadWatch(by_load, self._assignors.assignor_of, now_ms, self._changed)
@@ -66,6 +68,7 @@ class GatewayServer:
             runner=self._assignors,
             instance_id="" if settings.instances_secret_file is None else secrets.token_hex(8),
             limits=GatewayLimits(settings.fallback_ms, settings.assignor_ms, settings.max_request_bytes),
+            leave=self._leaves.leave,
         )
         self.ports = GatewayPorts(settings, self.gateway, self.clock)
         self.follower = ClusterFollower(settings, self._admin, self.ports)
@@ -121,6 +124,7 @@ class GatewayServer:
             self.follower.run(self._topics.look_again),
             self._measure_lag(),
             self._lookup.run(self.gateway.groups),
+            self._leaves.run(self.gateway.groups),
             self._topics.run(),
             self._orders.run(),
             self.loads.run(self.gateway),

@@ -82,6 +82,9 @@ def test_rows_of_a_file_are_read_in_their_order() -> None:
             "commit_delay_ms=6000: expected a whole number of milliseconds",
         ),
         ([{"treatment": "off", "commit_delay_ms": 5}], "commit_delay_ms is of use with treatment = 'park' only"),
+        ([{"treatment": "off", "static_members": "client_id"}], "static_members needs treatment = 'park' or 'observe'"),
+        ([{"treatment": "park", "static_members": "host"}], "static_members='host': expected none or client_id"),
+        ([{"treatment": "park", "leave_delay_ms": 5}], "leave_delay_ms is of use with static_members = 'client_id'"),
     ],
 )
 def test_a_row_that_cannot_be_meant_is_refused_by_its_number(rows: object, text: str) -> None:
