@@ -13,7 +13,7 @@ from tests.tidy.tree import Tree, nodes
 PURE = (
     "model", "wire", "assign", "group", "transaction", "member", "log", "node", "what_if",
     "gateway/relay", "gateway/policies", "gateway/observing", "gateway/holding", "gateway/assigning", "gateway/apis",
-    "gateway/peers", "gateway/rewriting", "gateway/gateway.py",
+    "gateway/peers", "gateway/rewriting", "gateway/gateway.py", "console/history",
 )  # fmt: skip
 BANNED = {
     "asyncio", "datetime", "io", "multiprocessing", "os", "pathlib", "random", "secrets", "select", "selectors",
@@ -37,10 +37,14 @@ OPTIONAL_HOMES = {
     "prometheus_client": "src/kohort/client/prometheus.py",
     "cryptography": "src/kohort/broker/secured_listener.py",
     "jwt": "src/kohort/broker/json_web_tokens.py",
+    "starlette": "src/kohort/console/web/console_app.py",
+    "uvicorn": "src/kohort/console/web/http_server.py",
+    "jinja2": "src/kohort/console/web/templating.py",
 }
 """Where an optional package may be named: in one module, or in those of one format, whose paths begin so."""
 
 OF_AN_EXTRA = (
+    "src/kohort/console/web/",
     "src/kohort/fleet/",
     "src/kohort/spark/",
     "src/kohort/testing/",

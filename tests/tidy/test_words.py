@@ -36,6 +36,7 @@ PACKAGES_OF_WIRE_VERBS = tuple(
         "broker",
         "cli",
         "client",
+        "console",
         "drawing",
         "fleet",
         "gateway",

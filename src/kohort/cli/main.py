@@ -25,6 +25,7 @@ VERBS = (
     "acls",
     "users",
     "explain",
+    "console",
     "log",
     "migrate",
     "what-if",

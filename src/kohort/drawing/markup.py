@@ -18,6 +18,10 @@ class Markup(str):
 
     __slots__ = ()
 
+    def __html__(self) -> str:
+        """Return it as it is: templates call this, and escape what has no such method."""
+        return self
+
 
 Content = str | int | float | Iterable["Content"] | None
 """What an element may have inside: text, which is escaped; Markup, which is not; a number; or several of these."""

@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kohort.group.explain.consumer_events import CONSUMER_FOLDS, group_to_convert, stored_by_conversion
-from kohort.group.explain.observed_group import REFUSED, Course
+from kohort.group.explain.observed_group import REFUSED, REMEMBERED, Course
 from kohort.group.explain.rebalance_report import (
     CONVERTED,
     UNTOLD,
@@ -58,10 +58,15 @@ def explain(events: Iterable[EventFields], group_id: str, now_ms: int) -> GroupR
 
 
 class Explanation:
-    """One group's events, folded one after another. Of its rebalances the `last` ones are stored, or all of them."""
+    """One group's events, folded one after another. Of its rebalances the `last` ones are stored, or all of them.
 
-    def __init__(self, group_id: str, *, last: int | None = None, keeps_events: bool = True) -> None:
-        self._course = Course(group_id, last)
+    A copy of one of the last `remembered` events is passed over.
+    """
+
+    def __init__(
+        self, group_id: str, *, last: int | None = None, keeps_events: bool = True, remembered: int = REMEMBERED
+    ) -> None:
+        self._course = Course(group_id, last, remembered)
         self._keeps_events = keeps_events
 
     def report(self, now_ms: int) -> GroupReport:

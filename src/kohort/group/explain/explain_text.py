@@ -126,7 +126,7 @@ def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> s
     if slow := _slow(rebalance, names):
         parts.append(slow)
     if rebalance.outcome is Outcome.RUNNING:
-        parts.append(f"still running after {duration(rebalance.duration_ms(now_ms))}{_waiting(rebalance, names)}")
+        parts.append(f"still running after {duration(rebalance.duration_ms(now_ms))}{waits(rebalance, names)}")
     if rebalance.is_partial:
         parts.append("some of its events are missing")
     return "; ".join(parts)
@@ -145,7 +145,7 @@ def refusal(refused: Refused, names: Names, until: Callable[[int], str]) -> str:
 
 def title(rebalance: Rebalance, names: Names) -> str:
     """Return from where to where a rebalance led, and why."""
-    return f"{generations(rebalance)}: {_why(rebalance, names)}"
+    return f"{generations(rebalance)}: {why(rebalance, names)}"
 
 
 def generations(rebalance: Rebalance) -> str:
@@ -160,7 +160,7 @@ def generations(rebalance: Rebalance) -> str:
     return f"{clock} {start}" if start == end else f"{clock} {start}→{end}"
 
 
-def _why(rebalance: Rebalance, names: Names) -> str:
+def why(rebalance: Rebalance, names: Names) -> str:
     """Return what set a rebalance off, and what came on top of it before it was over."""
     root = rebalance.cause
     clauses = [clause_of(root, names)]
@@ -215,6 +215,7 @@ CLAUSES = {
     "static_member_replaced": "{who} came back under a new member id",
     "static_member_left": "static member {who} left for a while{also}",
     "member_left": "{who} left{also}",
+    "member_gone": "{who} is gone: it left or was evicted{also}",
     "member_removed": "{who} was removed by an administrator{also}",
     "member_changed": "{who} sent other settings of its own{also}",
     "session_timeout": _EVICTED,
@@ -303,7 +304,8 @@ def _slowest(what: str, slowest: Slowest, names: Names) -> str:
     return f"slowest to {what} {names(slowest.member_id)} ({duration(slowest.took_ms)})"
 
 
-def _waiting(rebalance: Rebalance, names: Names) -> str:
+def waits(rebalance: Rebalance, names: Names) -> str:
+    """Return what a running rebalance waits for: a clause that begins with a comma, or nothing."""
     wait = rebalance.waits_for
     if wait is None:
         return ""

@@ -6,7 +6,7 @@ Only `explain.py` writes here. The essay there defines what a rebalance is, `par
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from kohort.group.explain.partition_ownership import Gap, Ownership
@@ -30,6 +30,15 @@ REFUSED = 20
 """How many refused joins are stored, each of one client for one reason."""
 REMEMBERED = 1_000
 """How many events back a copy of one is recognized."""
+NAMES = 500
+"""How many members that are gone have a name yet, where only the last rebalances are stored."""
+
+
+def forget_names(identities: dict[str, Identity], members: Collection[str]) -> None:
+    """Forget members that are gone, the oldest first, beyond NAMES of them."""
+    if len(identities) > NAMES + len(members):
+        for member_id in [each for each in identities if each not in members][:-NAMES]:
+            del identities[member_id]
 
 
 class Course:
@@ -38,8 +47,9 @@ class Course:
     More than 20 attributes: each is what some event of a group leaves for the report of its rebalance.
     """
 
-    def __init__(self, group_id: str, last: int | None = None) -> None:
+    def __init__(self, group_id: str, last: int | None = None, remembered: int = REMEMBERED) -> None:
         self.group_id = group_id
+        self._remembered = remembered
         self.identities: dict[str, Identity] = {}
         self.rebalances: deque[Rebalance] = deque(maxlen=last)
         self.total = 0
@@ -112,7 +122,7 @@ class Course:
         if key in self._recent_keys:
             return True
         self._recent_keys[key] = None
-        if len(self._recent_keys) > REMEMBERED:
+        if len(self._recent_keys) > self._remembered:
             self._recent_keys.popitem(last=False)
         return False
 
@@ -238,6 +248,8 @@ class Course:
             running.gaps += self.ownership.collect() + self.ownership.close(self.now_ms)
         running.moves = self._moves(running)
         self.rebalances.append(running)
+        if self.rebalances.maxlen is not None:
+            forget_names(self.identities, self.members)
         self.total += 1
         self.unowned_partition_s += running.unowned_partition_s
         self.is_known = True

@@ -1,0 +1,235 @@
+"""Follows a cluster: looks at its groups again and again, and reads its events where it has any.
+
+A look lists all groups, and describes those that changed, those on an open page, and a few of the others in turn. Where
+no page is open and nothing changes, looks are ten seconds apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from kohort.client import Cluster
+from kohort.console.cluster_requests import committed_offsets, describe, end_offsets, list_groups
+from kohort.console.history.watched_cluster import WatchedCluster
+from kohort.console.history.watched_group import CoordinatedGroup
+from kohort.model.errors import KafkaError
+from kohort.model.ids import TopicPartition
+
+EVENTS = TopicPartition("__kohort_group_events", 0)
+PAST_EVENTS = 50_000
+"""How many of the latest events of all groups are read at the start."""
+
+SHOWN_S, OPEN_S, IDLE_S = 1.0, 2.0, 10.0
+"""Between two looks: with groups on an open page that rebalance, with an open page, and without one."""
+TURN_S = 30.0
+"""After which every group was looked at."""
+TURNS_PER_S = 50
+"""Groups looked at in turn, at most: of ten thousand, each one every 200 s."""
+GROUPS = 200
+"""Looked at before what they show is on the page."""
+METADATA_S = 30.0
+REMARKS = 5
+RETRY_S = 5.0
+
+log = logging.getLogger(__name__)
+
+
+class EventConsumer(Protocol):
+    """A consumer without a group: `kohort.Consumer`."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    async def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]: ...
+    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]: ...
+    def assign(self, partitions: list[TopicPartition]) -> None: ...
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Any]: ...
+
+
+class ClusterPoller:
+    """Carries a `WatchedCluster` forward, until its task is cancelled."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        watched: WatchedCluster,
+        event_consumer: Callable[[], Any],
+        now_ms: Callable[[], int],
+        sentence_of: Callable[[BaseException], str],
+    ) -> None:
+        self.watched = watched
+        self.cluster = cluster
+        self._event_consumer = event_consumer
+        self._now_ms = now_ms
+        self._sentence_of = sentence_of
+        self._shown: Counter[str] = Counter()
+        self._pages = 0
+        self._due: dict[str, None] = {}
+        self._turn: deque[str] = deque()
+        self._changed = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._remarks: dict[str, None] = {}
+        self._metadata_s = 0.0
+
+    @contextmanager
+    def page_open(self) -> Iterator[Callable[[Iterable[str]], None]]:
+        """A page is open within the block; yield what sets the groups that are on it, which are looked at each time."""
+        shown: list[str] = []
+
+        def show(group_ids: Iterable[str]) -> None:
+            self._shown.subtract(shown)
+            shown[:] = group_ids
+            self._shown.update(shown)
+            self._shown += Counter()  # drops those on no page
+
+        self._pages += 1
+        self._wanted.set()
+        try:
+            yield show
+        finally:
+            show(())
+            self._pages -= 1
+
+    def look_soon(self, group_id: str) -> None:
+        """Look at a group at once: something was changed."""
+        self._due[group_id] = None
+        self._wanted.set()
+
+    async def changed(self, version: int) -> None:
+        """Wait until the version of the cluster is another one."""
+        while self.watched.version == version:
+            await self._changed.wait()
+
+    async def run(self) -> None:
+        """Look again and again. A cluster that does not answer is a problem of the page, not the end."""
+        events = asyncio.create_task(self._follow_events(), name="kohort console events")
+        try:
+            while True:
+                await self._look_once()
+                self._notify()
+                pause_s = self._pause_s()
+                try:
+                    async with asyncio.timeout(pause_s):
+                        await self._wanted.wait()
+                except TimeoutError:
+                    pass
+                self._wanted.clear()
+        finally:
+            events.cancel()
+            await asyncio.gather(events, return_exceptions=True)
+
+    # -- looks
+
+    def _pause_s(self) -> float:
+        if not self._pages:
+            return IDLE_S
+        groups = self.watched.groups
+        is_moving = any(group_id in groups and not groups[group_id].is_settled for group_id in self._shown)
+        return SHOWN_S if is_moving or len(self._shown) == 1 else OPEN_S
+
+    async def _look_once(self) -> None:
+        try:
+            await self._look()
+        except (KafkaError, OSError, TimeoutError) as error:
+            self._metadata_s = 0.0
+            self.watched.fail(self._now_ms(), self._sentence_of(error))
+
+    async def _look(self) -> None:
+        cluster, watched = self.cluster, self.watched
+        await cluster.start()
+        now_s = asyncio.get_running_loop().time()
+        self._remarks = {}
+        if now_s - self._metadata_s >= METADATA_S:
+            await cluster.refresh()
+            self._metadata_s = now_s
+        changed = watched.fold_listing(await list_groups(cluster))
+        if any(group_id not in self._due for group_id in changed) and not watched.has_events:
+            cluster.request_refresh()  # the first group of a cluster makes its topic of events
+        due = [*self._due, *changed, *self._shown, *self._in_turn()]
+        due += [group_id for group_id, group in watched.groups.items() if not group.is_settled]
+        self._due = dict.fromkeys(each for each in due if each in watched.groups)
+        while part := [watched.groups[each].listed for each in list(self._due)[:GROUPS] if each in watched.groups]:
+            await self._look_at(part)
+            for each in part:
+                self._due.pop(each.group_id, None)
+            self._notify()
+        watched.succeed(list(self._remarks)[:REMARKS])
+
+    def _in_turn(self) -> list[str]:
+        """Return a few groups, so that all had their turn after TURN_S."""
+        if not self._turn:
+            self._turn.extend(self.watched.groups)
+        pause_s = self._pause_s()
+        count = min(len(self.watched.groups) * pause_s / TURN_S, TURNS_PER_S * pause_s)
+        return [self._turn.popleft() for _ in range(min(int(count) + 1, len(self._turn)))]
+
+    async def _look_at(self, groups: list[CoordinatedGroup]) -> None:
+        described = await describe(self.cluster, groups, self._remark)
+        at_ms = self._now_ms()
+        for group_id, description in described.items():
+            self.watched.fold_description(at_ms, group_id, description)
+        committed = await committed_offsets(self.cluster, groups, self._remark)
+        partitions = {partition for offsets in committed.values() for partition in offsets}
+        ends = await end_offsets(self.cluster, sorted(partitions), self._remark)
+        at_ms = self._now_ms()
+        for group_id, offsets in committed.items():
+            self.watched.fold_offsets(at_ms, group_id, offsets, ends)
+
+    def _remark(self, sentence: str) -> None:
+        self._remarks[sentence] = None
+
+    def _notify(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    # -- events
+
+    async def _follow_events(self) -> None:
+        while True:
+            if self.watched.is_seen and EVENTS.topic in self.cluster.view.topics:
+                try:
+                    await self._read_events()
+                except (KafkaError, OSError, TimeoutError) as error:
+                    log.warning("group events cannot be read: %s", error)
+            await asyncio.sleep(RETRY_S if self.watched.has_events else 0.5)
+
+    async def _read_events(self) -> None:
+        consumer: EventConsumer = self._event_consumer()
+        await consumer.start()
+        try:
+            end = (await consumer.end_offsets([EVENTS]))[EVENTS]
+            begin = (await consumer.beginning_offsets([EVENTS]))[EVENTS]
+            consumer.assign([EVENTS])
+            consumer.seek(EVENTS, max(begin, end - PAST_EVENTS))
+            while True:
+                batches = await consumer.poll(timeout_ms=500, max_records=2_000)
+                for batch in batches:
+                    for record in batch:
+                        self._fold_event(record.value)
+                if batches:
+                    self._notify()
+                    if self._due:
+                        self._wanted.set()
+        finally:
+            await consumer.stop()
+
+    def _fold_event(self, value: bytes | None) -> None:
+        try:
+            event: Any = json.loads(value or b"")
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(event, dict) or not isinstance(event.get("at_ms"), int):
+            return
+        try:
+            group_id = self.watched.fold_event(event)
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            log.warning("an event of the group %r cannot be read: %s", event.get("group"), error)
+            return
+        if group_id is not None and self._pages:
+            self._due[group_id] = None

@@ -1,0 +1,156 @@
+"""What the console requests of a cluster, many groups with one request.
+
+ListGroups is answered by the coordinator of each group, so no coordinator has to be looked up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from kohort.client import Cluster
+from kohort.client.admin.group_descriptions import GroupDescription, read_classic, read_consumer
+from kohort.client.cluster.list_offsets import LATEST, list_ends
+from kohort.client.cluster.metadata import Broker
+from kohort.client.errors import PartitionErrors, raise_refusal
+from kohort.console.history.watched_group import CoordinatedGroup
+from kohort.model.errors import ErrorCode, error_for
+from kohort.model.ids import TopicPartition
+from kohort.wire.apis import Api
+from kohort.wire.messages import (
+    ConsumerGroupDescribeRequest,
+    DescribeGroupsRequest,
+    ListGroupsRequest,
+    OffsetFetchRequest,
+)
+
+AT_ONCE = 100
+"""Groups in one request."""
+
+_BY_NAME = 9
+"""The newest version of OffsetFetch that names topics."""
+_MANY_GROUPS = 8
+"""The version of OffsetFetch since which one request is about several groups."""
+
+PartT = TypeVar("PartT")
+Refused = Callable[[str], None]
+"""Called with a sentence about what the cluster refused."""
+
+
+async def list_groups(cluster: Cluster) -> list[CoordinatedGroup]:
+    """Return the groups of all brokers. Raises `KafkaError` where no broker answers."""
+    brokers = list(cluster.view.brokers.values())
+    answers = await asyncio.gather(*[_listed_by(cluster, broker) for broker in brokers], return_exceptions=True)
+    errors = [each for each in answers if isinstance(each, BaseException)]
+    if errors and len(errors) == len(answers):
+        raise errors[0]
+    return [group for answer in answers if not isinstance(answer, BaseException) for group in answer]
+
+
+async def _listed_by(cluster: Cluster, broker: Broker) -> list[CoordinatedGroup]:
+    response = await cluster.call(broker, ListGroupsRequest())
+    raise_refusal(response.error_code, f"{broker.address} cannot list its groups")
+    return [
+        CoordinatedGroup(each.group_id, each.group_type.lower(), each.group_state, each.protocol_type, broker.node_id)
+        for each in response.groups
+    ]
+
+
+async def describe(
+    cluster: Cluster, groups: Iterable[CoordinatedGroup], refused: Refused
+) -> dict[str, GroupDescription | None]:
+    """Return descriptions of classic and consumer groups by id; None for one that does not exist any more."""
+    found: dict[str, GroupDescription | None] = {}
+    for broker, some in _by_coordinator(cluster, groups):
+        consumer = [each.group_id for each in some if each.group_type == "consumer"]
+        classic = [each.group_id for each in some if each.group_type in ("", "classic")]
+        if classic:
+            response = await cluster.call(broker, DescribeGroupsRequest(groups=classic))
+            for group in response.groups:
+                if _is_there(group.group_id, group.error_code, refused):
+                    found[group.group_id] = None if group.group_state == "Dead" else read_classic(group)
+                elif group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                    found[group.group_id] = None
+        if consumer:
+            answer = await cluster.call(broker, ConsumerGroupDescribeRequest(group_ids=consumer))
+            for each in answer.groups:
+                if _is_there(each.group_id, each.error_code, refused):
+                    found[each.group_id] = read_consumer(each)
+                elif each.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                    found[each.group_id] = None
+    return found
+
+
+def _is_there(group_id: str, code: int, refused: Refused) -> bool:
+    error = error_for(code)
+    if error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NOT_COORDINATOR):
+        refused(f"group {group_id!r} cannot be described: {error.name}, {error.text}")
+    return error is ErrorCode.NONE
+
+
+async def committed_offsets(
+    cluster: Cluster, groups: Iterable[CoordinatedGroup], refused: Refused
+) -> dict[str, dict[TopicPartition, int]]:
+    """Return the committed offsets of groups by id."""
+    found: dict[str, dict[TopicPartition, int]] = {}
+    for broker, some in _by_coordinator(cluster, groups):
+        versions = cluster.versions(broker)
+        is_one = versions is not None and not versions.supports(Api.OFFSET_FETCH, _MANY_GROUPS)
+        for part in _parts(some, 1 if is_one else AT_ONCE):
+            request = OffsetFetchRequest(
+                group_id=part[0].group_id,
+                topics=None,
+                groups=[OffsetFetchRequest.Group(group_id=each.group_id, topics=None) for each in part],
+            )
+            response = await cluster.call(broker, request, highest=_BY_NAME)
+            answers: list[Any] = [*response.groups] or [response]
+            for listed, group in zip(part, answers, strict=False):
+                error = error_for(group.error_code)
+                if error not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.GROUP_ID_NOT_FOUND):
+                    refused(f"the offsets of group {listed.group_id!r} cannot be read: {error.name}, {error.text}")
+                if error is ErrorCode.NONE:
+                    found[listed.group_id] = {
+                        TopicPartition(topic.name, entry.partition_index): entry.committed_offset
+                        for topic in group.topics
+                        for entry in topic.partitions
+                        if not entry.error_code and entry.committed_offset >= 0
+                    }
+    return found
+
+
+async def end_offsets(
+    cluster: Cluster, partitions: Iterable[TopicPartition], refused: Refused
+) -> dict[TopicPartition, int]:
+    """Return where the logs of partitions end; those that do not exist, or cannot be read, are left out."""
+    topics = cluster.view.topics
+    wanted = [
+        each
+        for each in partitions
+        if (topic := topics.get(each.topic)) is not None and each.partition in topic.partitions
+    ]
+    if not wanted:
+        return {}
+    try:
+        return await list_ends(cluster, wanted, LATEST, gone=set(), unknown_ms=0)
+    except PartitionErrors as error:
+        refused(error.text)
+        left = [each for each in wanted if each not in error.codes]
+        return await end_offsets(cluster, left, refused) if len(left) < len(wanted) else {}
+
+
+def _by_coordinator(
+    cluster: Cluster, groups: Iterable[CoordinatedGroup]
+) -> Iterator[tuple[Broker, Sequence[CoordinatedGroup]]]:
+    by_node: dict[int, list[CoordinatedGroup]] = defaultdict(list)
+    for each in groups:
+        by_node[each.node_id].append(each)
+    for node_id, some in by_node.items():
+        if (broker := cluster.view.brokers.get(node_id)) is not None:
+            yield from ((broker, part) for part in _parts(some, AT_ONCE))
+
+
+def _parts(whole: Sequence[PartT], length: int) -> Iterator[Sequence[PartT]]:
+    for start in range(0, len(whole), length):
+        yield whole[start : start + length]

@@ -1,0 +1,192 @@
+"""All groups of a cluster, found by words and sorted, and a feed of what happened in them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kohort.client.admin.group_descriptions import GroupDescription
+from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary, WatchedGroup
+from kohort.group.explain.explain_text import Names, cost, why
+from kohort.group.explain.rebalance_report import EventFields, Rebalance
+from kohort.model.ids import TopicPartition
+
+FEED = 200
+"""Lines of the feed; the last ones are stored."""
+
+UNLISTED = 5_000
+"""Events of groups that are not listed yet: a new group has events before it is listed."""
+
+Offsets = Mapping[TopicPartition, int]
+
+
+class FeedLine(NamedTuple):
+    """A rebalance that is over, in a line."""
+
+    at_ms: int
+    group_id: str
+    number: int
+    text: str
+    is_inferred: bool
+
+
+class ClusterProblem(NamedTuple):
+    """The cluster does not answer, or refuses: since when, and in a sentence why."""
+
+    since_ms: int
+    sentence: str
+
+
+class GroupQuery(NamedTuple):
+    """Which groups are shown, and in which order."""
+
+    words: str = ""
+    state: str = ""
+    order: str = "unwell"
+    page: int = 0
+
+
+class GroupPage(NamedTuple):
+    """The rows of one page, and how many groups there are, and were found."""
+
+    rows: list[GroupSummary]
+    found: int
+    total: int
+
+
+ROWS = 50
+
+ORDERS: dict[str, tuple[str, Callable[[GroupSummary], tuple[object, ...]]]] = {
+    "unwell": (
+        "most unwell first",
+        lambda row: (not row.running, -round(row.unowned_s, 1), -(row.lag or 0), row.group_id),
+    ),
+    "name": ("by name", lambda row: (row.group_id,)),
+    "lag": ("largest lag first", lambda row: (-(row.lag if row.lag is not None else -1), row.group_id)),
+    "members": ("most members first", lambda row: (-row.members, row.group_id)),
+    "recent": ("last rebalance first", lambda row: (-(row.changed_ms or 0), row.group_id)),
+}
+"""Orders of the list by name: their words, and the key of a row."""
+
+FILTERS: dict[str, tuple[str, Callable[[GroupSummary], bool]]] = {
+    "": ("all", lambda _: True),
+    "rebalancing": ("rebalancing now", lambda row: bool(row.running)),
+    "unowned": ("unowned partitions in the last hour", lambda row: row.unowned_s > 0),
+    "lagging": ("with a lag", lambda row: bool(row.lag)),
+    "empty": ("without members", lambda row: not row.members),
+    "consumer": ("of the consumer protocol", lambda row: row.group_type == "consumer"),
+    "classic": ("of the classic protocol", lambda row: row.group_type == "classic"),
+}
+
+
+class WatchedCluster:
+    """The groups of a cluster. `version` rises with each change."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, WatchedGroup] = {}
+        self.feed: deque[FeedLine] = deque(maxlen=FEED)
+        self.problem: ClusterProblem | None = None
+        self.remarks: list[str] = []
+        """What could not be read, in sentences."""
+        self.has_events = False
+        self.is_seen = False
+        self.version = 0
+        self._unlisted: deque[EventFields] = deque(maxlen=UNLISTED)
+        self._summaries: tuple[int, int, list[GroupSummary]] = (-1, 0, [])
+
+    def fold_listing(self, listed: Iterable[CoordinatedGroup]) -> list[str]:
+        """Take all groups of the cluster; return those that are new or in another state than before."""
+        changed, found = [], set()
+        for each in listed:
+            found.add(each.group_id)
+            known = self.groups.get(each.group_id)
+            if known is None:
+                self.groups[each.group_id] = WatchedGroup(each)
+            elif known.listed != each:
+                known.listed = each
+            else:
+                continue
+            changed.append(each.group_id)
+        for group_id in self.groups.keys() - found:
+            del self.groups[group_id]
+            self.version += 1
+        self.is_seen = True
+        self.version += bool(changed)
+        waiting = list(self._unlisted)
+        self._unlisted.clear()
+        for event in waiting:
+            self.fold_event(event)
+        return changed
+
+    def fold_description(self, at_ms: int, group_id: str, described: GroupDescription | None) -> None:
+        """Take the description of a group, None where it does not exist."""
+        if (group := self.groups.get(group_id)) is None:
+            return
+        is_same = group.described == described and group.is_settled
+        ended = group.fold_description(at_ms, described)
+        self.version += not is_same
+        self._add_to_feed(group, ended)
+
+    def fold_offsets(self, at_ms: int, group_id: str, committed: Offsets, ends: Offsets) -> None:
+        """Take the committed offsets of a group, and where the logs of the partitions end."""
+        if (group := self.groups.get(group_id)) is None:
+            return
+        group.fold_offsets(at_ms, committed, ends)
+        self.version += 1
+
+    def fold_event(self, event: EventFields) -> str | None:
+        """Take an event of the cluster; return the group that it is about, None where that is not listed yet."""
+        self.has_events = True
+        group_id = str(event.get("group"))
+        if (group := self.groups.get(group_id)) is None:
+            self._unlisted.append(event)
+            return None
+        self._add_to_feed(group, group.fold_event(event))
+        self.version += 1
+        return group_id
+
+    def fail(self, at_ms: int, sentence: str) -> None:
+        """Note that the cluster did not answer."""
+        since_ms = at_ms if self.problem is None else self.problem.since_ms
+        self.problem = ClusterProblem(since_ms, sentence)
+        self.version += 1
+
+    def succeed(self, remarks: list[str]) -> None:
+        """Note that it answered, and what it refused."""
+        if self.problem is not None or self.remarks != remarks:
+            self.version += 1
+        self.problem, self.remarks = None, remarks
+
+    def _add_to_feed(self, group: WatchedGroup, ended: Rebalance | None) -> None:
+        if ended is None or ended.ended_ms is None:
+            return
+        names = Names(group.report(ended.ended_ms).identities)
+        text = f"{why(ended, names)}; {cost(ended, names)}"
+        self.feed.append(FeedLine(ended.ended_ms, group.listed.group_id, ended.number, text, group.is_inferred))
+
+    def summaries(self, now_ms: int) -> list[GroupSummary]:
+        """Return a row for each group; the same ones for a second where nothing has changed."""
+        version, at_ms, rows = self._summaries
+        if version != self.version or not 0 <= now_ms - at_ms < 1000:
+            rows = [group.summary(now_ms) for group in self.groups.values()]
+            self._summaries = self.version, now_ms, rows
+        return rows
+
+    def page(self, query: GroupQuery, now_ms: int) -> GroupPage:
+        """Return one page of the groups that a query selects."""
+        words = query.words.lower().split()
+        _, is_wanted = FILTERS.get(query.state, FILTERS[""])
+        _, key = ORDERS.get(query.order, ORDERS["unwell"])
+        rows = self.summaries(now_ms)
+        found = [row for row in rows if is_wanted(row) and _has_words(row, words)]
+        found.sort(key=key)
+        first = min(query.page, max(0, len(found) - 1) // ROWS) * ROWS
+        return GroupPage(found[first : first + ROWS], len(found), len(rows))
+
+
+def _has_words(row: GroupSummary, words: list[str]) -> bool:
+    if not words:
+        return True
+    text = " ".join((row.group_id, row.group_type, row.state, row.protocol, row.cause)).lower()
+    return all(word in text for word in words)

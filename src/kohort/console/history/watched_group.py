@@ -1,0 +1,180 @@
+"""One group of a cluster: what lists, descriptions, offsets and events have shown of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kohort.client.admin.group_descriptions import GroupDescription
+from kohort.console.history.inferred_history import SETTLED, InferredHistory, unowned_since
+from kohort.console.history.lag_samples import LagSample, LagSamples
+from kohort.group.explain.explain import Explanation
+from kohort.group.explain.explain_text import Names, duration, waits, why
+from kohort.group.explain.rebalance_report import EventFields, GroupReport, Rebalance
+from kohort.model.ids import TopicPartition
+from kohort.model.setting import HOUR_MS
+
+REBALANCES = 50
+"""Of each group, the last ones are stored."""
+
+_REMEMBERED_EVENTS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatedGroup:
+    """A group as ListGroups shows it. `node_id` is the broker that lists it: its coordinator."""
+
+    group_id: str
+    group_type: str
+    state: str
+    protocol_type: str
+    node_id: int
+
+
+class PartitionLag(NamedTuple):
+    """One partition of a group. `committed` and `end` are None where they are not known, `lag` where either is not.
+
+    `rate` is how many offsets a second were committed between the last two looks.
+    """
+
+    partition: TopicPartition
+    owner: str | None
+    committed: int | None
+    end: int | None
+    lag: int | None
+    rate: float | None
+
+
+class GroupSummary(NamedTuple):
+    """A group as a row of the list. `lag` is None where it is not known; `unowned_s` is that of the last hour.
+
+    `running` is what a rebalance waits for, empty where none runs; `cause` is that of the last one.
+    """
+
+    group_id: str
+    group_type: str
+    state: str
+    protocol: str
+    members: int
+    lag: int | None
+    unowned_s: float
+    running: str
+    cause: str
+    changed_ms: int | None
+    is_inferred: bool
+
+
+class WatchedGroup:
+    """The history of one group, from events once there are any, else inferred from descriptions."""
+
+    def __init__(self, listed: CoordinatedGroup) -> None:
+        self.listed = listed
+        self.described: GroupDescription | None = None
+        self.described_ms: int | None = None
+        self.samples = LagSamples()
+        self._history: Explanation | InferredHistory = InferredHistory(listed.group_id, REBALANCES)
+        self._committed: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
+        self._rates: dict[TopicPartition, float] = {}
+        self._offsets_ms: int | None = None
+        self._row: tuple[GroupReport, Names] | None = None
+
+    @property
+    def is_inferred(self) -> bool:
+        """Whether its rebalances are inferred from looks."""
+        return isinstance(self._history, InferredHistory)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no rebalance seems to run."""
+        return self.listed.state in SETTLED or not self.listed.state
+
+    def fold_event(self, event: EventFields) -> Rebalance | None:
+        """Take an event of the group; from the first one on its history is that of its events."""
+        if isinstance(self._history, InferredHistory):
+            self._history = Explanation(
+                self.listed.group_id, last=REBALANCES, keeps_events=False, remembered=_REMEMBERED_EVENTS
+            )
+        self._row = None
+        return self._history.fold(event)
+
+    def fold_description(self, at_ms: int, described: GroupDescription | None) -> Rebalance | None:
+        """Take a description; return the rebalance that is over by it, where rebalances are inferred."""
+        self.described, self.described_ms = described, at_ms
+        self._row = None
+        return self._history.fold(at_ms, described) if isinstance(self._history, InferredHistory) else None
+
+    def fold_offsets(
+        self, at_ms: int, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Take the committed offsets of all its partitions and where their logs end, as far as that is known."""
+        took_ms = at_ms - (self._offsets_ms or at_ms)
+        if took_ms > 0:
+            self._rates = {
+                partition: max(0, offset - before) * 1000 / took_ms
+                for partition, offset in committed.items()
+                if (before := self._committed.get(partition)) is not None
+            }
+        self._committed, self._offsets_ms = dict(committed), at_ms
+        self._ends = {partition: ends[partition] for partition in committed if partition in ends}
+        if (lag := self.lag()) is not None:
+            self.samples.add(LagSample(at_ms, lag, sum(committed.values())))
+
+    def lag(self) -> int | None:
+        """Return how many records lie behind its committed offsets, None where no offset is committed or known."""
+        lags = [max(0, end - self._committed[partition]) for partition, end in self._ends.items()]
+        return sum(lags) if lags else None
+
+    def report(self, now_ms: int) -> GroupReport:
+        """Return its history, the running rebalance as it is at `now_ms`."""
+        return self._history.report(now_ms)
+
+    def partitions(self) -> list[PartitionLag]:
+        """Return its partitions, committed or assigned, by topic and number."""
+        members = () if self.described is None else self.described.members
+        owners = {partition: member.member_id for member in members for partition in member.assignment}
+        return [
+            PartitionLag(
+                partition,
+                owners.get(partition),
+                committed := self._committed.get(partition),
+                end := self._ends.get(partition),
+                None if committed is None or end is None else max(0, end - committed),
+                self._rates.get(partition),
+            )
+            for partition in sorted(owners.keys() | self._committed.keys())
+        ]
+
+    def known(self, now_ms: int) -> tuple[GroupReport, Names]:
+        """Return its history and the names of its members; the same ones where nothing has changed."""
+        if self._row is None or self._row[0].running is not None:
+            report = self.report(now_ms)
+            self._row = report, Names(report.identities)
+        return self._row
+
+    def summary(self, now_ms: int) -> GroupSummary:
+        """Return its row."""
+        report, names = self.known(now_ms)
+        last = report.rebalances[-1] if report.rebalances else None
+        running = report.running
+        gaps = [gap for each in report.rebalances if (each.ended_ms or 0) > now_ms - HOUR_MS for gap in each.gaps]
+        awaited = ""
+        if running is not None:
+            gaps += running.gaps
+            awaited = f"rebalancing for {duration(running.duration_ms(now_ms))}{waits(running, names)}"
+        shown = running or last
+        described = self.described
+        return GroupSummary(
+            self.listed.group_id,
+            self.listed.group_type or ("classic" if described is None else described.group_type),
+            self.listed.state or ("" if described is None else described.state),
+            "" if described is None else described.protocol,
+            report.members if described is None else len(described.members),
+            self.lag(),
+            unowned_since(gaps, now_ms - HOUR_MS, now_ms),
+            awaited,
+            "" if shown is None else why(shown, names),
+            None if shown is None else shown.ended_ms or shown.started_ms,
+            self.is_inferred,
+        )

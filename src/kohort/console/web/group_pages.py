@@ -1,0 +1,224 @@
+"""The pages of all groups and of one group, in parts: an open page gets those that have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kohort.console.history.inferred_history import unowned_since
+from kohort.console.history.lag_samples import LagSample
+from kohort.console.history.ownership_strip import ownership_drawing
+from kohort.console.history.watched_cluster import FILTERS, ORDERS, ROWS, GroupQuery
+from kohort.console.history.watched_group import WatchedGroup
+from kohort.console.web.site import Site
+from kohort.drawing.display_text import display_name, moment
+from kohort.drawing.markup import Markup, tag
+from kohort.drawing.ownership_drawing import inline_svg
+from kohort.group.explain.explain_text import Names, chain, cost, duration, refusal, waits, why
+from kohort.group.explain.rebalance_report import GroupReport, Rebalance
+from kohort.model.setting import HOUR_MS
+
+MINUTES = (5, 15, 60, 360, 1440)
+"""How much of the past the strip may show."""
+
+REBALANCES = 50
+MEMBERS = 200
+PARTITIONS = 500
+"""Rows of a table; what is left out is counted."""
+
+_SLOWEST = 8
+"""Members that are named in a rebalance."""
+
+Parts = dict[str, str]
+
+
+class OpenPage(NamedTuple):
+    """A page: its title, its parts by name, and the groups on it, which are looked at more often."""
+
+    template: str
+    title: str
+    parts: Parts
+    group_ids: tuple[str, ...]
+    live: str
+    """The address of its updates."""
+
+
+class TookLine(NamedTuple):
+    """A member that others waited for: in which step, and how long."""
+
+    step: str
+    member: str
+    took_ms: int
+
+
+class RebalanceView(NamedTuple):
+    """A rebalance as the page shows it."""
+
+    number: int
+    started_ms: int
+    cause: str
+    cost: str
+    took: str
+    unowned_s: float
+    awaited: str
+    is_running: bool
+    is_inferred: bool
+    steps: list[tuple[str, str]]
+    took_lines: list[TookLine]
+    joined: str
+
+
+def groups_page(site: Site, values: Mapping[str, str]) -> OpenPage:
+    """Return the page of all groups."""
+    asked = values.get("page", "")
+    wanted = GroupQuery(
+        values.get("q", "")[:200],
+        values.get("state", ""),
+        values.get("order", "unwell"),
+        int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 0,
+    )
+    now_ms = site.now_ms()
+    page = site.watched.page(wanted, now_ms)
+    rows = site.watched.summaries(now_ms)
+    lags = [row.lag for row in rows if row.lag is not None]
+    figures = {
+        "groups": len(rows),
+        "running": sum(bool(row.running) for row in rows),
+        "members": sum(row.members for row in rows),
+        "lag": sum(lags) if lags else None,
+        "unowned_s": sum(row.unowned_s for row in rows),
+        "unowned": sum(row.unowned_s > 0 for row in rows),
+    }
+    shown = [(row, sparkline(site.watched.groups[row.group_id].samples)) for row in page.rows]
+    query = {"q": wanted.words, "state": wanted.state, "order": wanted.order}
+    parts = {
+        "summary": site.render("groups_summary.html", figures=figures),
+        "list": site.render("groups_list.html", page=page, shown=shown, query=query, wanted=wanted, per_page=ROWS),
+        "feed": site.render("groups_feed.html", feed=list(site.watched.feed)[-1:-9:-1]),
+    }
+    live = site.address("/live/groups", **query, page=wanted.page)
+    return OpenPage("groups.html", "Groups", parts, tuple(row.group_id for row in page.rows), live)
+
+
+def groups_form(values: Mapping[str, str]) -> dict[str, object]:
+    """Return what the form above the list shows."""
+    return {
+        "words": values.get("q", "")[:200],
+        "state": values.get("state", ""),
+        "order": values.get("order", "unwell"),
+        "states": [(name, text) for name, (text, _) in FILTERS.items()],
+        "orders": [(name, text) for name, (text, _) in ORDERS.items()],
+    }
+
+
+def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
+    """Return the page of one group, None where there is none."""
+    group_id = values.get("id", "")
+    group = site.watched.groups.get(group_id)
+    if group is None:
+        return None
+    asked = values.get("minutes", "")
+    minutes = int(asked) if asked in map(str, MINUTES) else MINUTES[1]
+    now_ms = site.now_ms()
+    report, names = group.known(now_ms)
+    row = group.summary(now_ms)
+    views = [_view(each, names, now_ms, group) for each in _latest(report)]
+    drawing = ownership_drawing(report, names, now_ms - minutes * 60_000, now_ms)
+    drawn = sum(len(each.lanes) for each in drawing.groups)
+    lines = group.partitions()
+    members = () if group.described is None else group.described.members
+    recent = [gap for each in _latest(report) for gap in each.gaps]
+    figures = {
+        "partitions": len(lines),
+        "rate": group.samples.commit_rate(),
+        "unowned_s": unowned_since(recent, now_ms - HOUR_MS, now_ms),
+    }
+    parts = {
+        "head": site.render("group_head.html", row=row, report=report, figures=figures, group=group),
+        "strip": inline_svg(drawing) if drawn else site.render("group_no_strip.html", group=group),
+        "rebalances": site.render("group_rebalances.html", views=views, report=report, group_id=group_id),
+        "members": site.render(
+            "group_members.html", members=members[:MEMBERS], names=names, left=max(0, len(members) - MEMBERS)
+        ),
+        "partitions": site.render(
+            "group_partitions.html", lines=lines[:PARTITIONS], names=names, left=max(0, len(lines) - PARTITIONS)
+        ),
+        "refused": site.render("group_refused.html", lines=_refusals(report, names)),
+    }
+    live = site.address("/live/group", id=group_id, minutes=minutes)
+    return OpenPage("group.html", display_name(group_id), parts, (group_id,), live)
+
+
+PAGES: dict[str, Callable[[Site, Mapping[str, str]], OpenPage | None]] = {"groups": groups_page, "group": group_page}
+
+
+def _latest(report: GroupReport) -> list[Rebalance]:
+    """Return the running rebalance and the last ones, the newest first."""
+    running = [] if report.running is None else [report.running]
+    return [*running, *reversed(report.rebalances)][:REBALANCES]
+
+
+def _refusals(report: GroupReport, names: Names) -> list[str]:
+    return [f"{moment(each.first_ms)}: {refusal(each, names, moment)}" for each in reversed(report.refused)]
+
+
+def _view(rebalance: Rebalance, names: Names, now_ms: int, group: WatchedGroup) -> RebalanceView:
+    is_running = rebalance.ended_ms is None
+    return RebalanceView(
+        rebalance.number,
+        rebalance.started_ms,
+        why(rebalance, names),
+        cost(rebalance, names),
+        duration(rebalance.duration_ms(now_ms)),
+        rebalance.unowned_partition_s,
+        waits(rebalance, names).removeprefix(", ") if is_running else "",
+        is_running,
+        group.is_inferred,
+        [(f"{(link.at_ms - rebalance.started_ms) / 1000:+.3f} s", link.text) for link in chain(rebalance, names)],
+        _took(rebalance, names),
+        names.listed(rebalance.joined) if rebalance.joined else "",
+    )
+
+
+def _took(rebalance: Rebalance, names: Names) -> list[TookLine]:
+    """Return which members the others waited for, the slowest first."""
+    took = [
+        TookLine(f"{step}{f' of round {number}' if len(rebalance.rounds) > 1 else ''}", names(member_id), ms)
+        for number, each in enumerate(rebalance.rounds, 1)
+        for step, by_member in (
+            ("to join again", each.rejoin_ms),
+            ("awaited, did not join", each.missed_ms),
+            ("to ask for its assignment", each.sync_ms),
+        )
+        for member_id, ms in by_member.items()
+    ]
+    took += [
+        TookLine(step, names(member_id), ms)
+        for epoch in rebalance.epochs
+        for step, by_member in (("to revoke", epoch.revoke_ms), ("to reach its target", epoch.reconcile_ms))
+        for member_id, ms in by_member.items()
+    ]
+    return sorted(took, key=lambda line: -line.took_ms)[:_SLOWEST]
+
+
+def sparkline(samples: Iterable[LagSample]) -> Markup | None:
+    """Return the course of a group's lag as a small picture, None where there is no course."""
+    points = list(samples)
+    if len(points) < 2 or points[-1].at_ms <= points[0].at_ms:
+        return None
+    highest = max(point.lag for point in points) or 1
+    width_ms = points[-1].at_ms - points[0].at_ms
+    places = [
+        f"{100 * (point.at_ms - points[0].at_ms) / width_ms:.1f} {19 - 18 * point.lag / highest:.1f}"
+        for point in points
+    ]
+    text = f"lag from {points[0].lag:,} to {points[-1].lag:,} records, at most {max(p.lag for p in points):,}"
+    return tag(
+        "svg",
+        tag("title", text),
+        tag("path", d=f"M{' L'.join(places)}", vector_effect="non-scaling-stroke"),
+        class_="spark",
+        viewBox="0 0 100 20",
+        preserveAspectRatio="none",
+        role="img",
+    )

@@ -1,0 +1,62 @@
+"""What all pages of a console have in common."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kohort.console.history.watched_cluster import WatchedCluster
+from kohort.console.web.templating import query, render
+
+
+class Shown(NamedTuple):
+    """A page that is shown once: its template, its values, and the status of the response."""
+
+    template: str
+    values: Mapping[str, Any]
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One console: the cluster, where its pages are, and what they offer.
+
+    `prefix` is the path before all addresses, empty or "/kohort"; `bootstrap` is what commands are shown with.
+    """
+
+    watched: WatchedCluster
+    now_ms: Callable[[], int]
+    bootstrap: str
+    prefix: str = ""
+    allows_changes: bool = False
+
+    def address(self, path: str, **values: object) -> str:
+        """Return the address of a page with its query."""
+        asked = query(values)
+        return f"{self.prefix}{path}" + (f"?{asked}" if asked else "")
+
+    def command(self, *words: str) -> str:
+        """Return a command line of kohort for this cluster, as a shell reads it."""
+        end = words.index("--") if "--" in words else len(words)
+        whole = ["kohort", *words[:end], "--bootstrap-server", self.bootstrap, *words[end:]]
+        return " ".join(map(shell_word, whole))
+
+    def render(self, template: str, **values: Any) -> str:
+        """Return a page or a part of one, with what every page needs."""
+        return render(template, site=self, watched=self.watched, now_ms=self.now_ms(), **values)
+
+
+def shell_word(word: str) -> str:
+    """Return a word as bash and zsh read it, without control characters: they would act where it is pasted."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_spelled, word)) + "'"
+
+
+def _spelled(character: str) -> str:
+    if character.isprintable():
+        return "\\" + character if character in "\\'" else character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

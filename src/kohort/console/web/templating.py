@@ -1,0 +1,57 @@
+"""Templates of the pages. Every value is escaped; what is drawing's Markup is not escaped twice."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from kohort.drawing import display_text
+from kohort.extras import install_command
+
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+except ImportError as cause:
+    raise ImportError(f"kohort console needs Jinja: {install_command('console')}") from cause
+
+
+@cache
+def environment() -> Any:
+    """Return the environment of the templates, which are compiled once."""
+    made = Environment(
+        loader=PackageLoader("kohort.console.web", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {
+        "name": display_text.display_name,
+        "sentence": display_text.display_sentence,
+        "counted": display_text.counted,
+        "lasting": display_text.duration,
+        "moment": display_text.moment,
+        "clock": display_text.clock,
+        "number": number,
+        "query": query,
+    }
+    return made
+
+
+def number(value: float | None, unknown: str = "–") -> str:
+    """Return a number with commas, and one decimal where it is small and broken."""
+    if value is None:
+        return unknown
+    return f"{value:,.1f}" if abs(value) < 10 and value != round(value) else f"{value:,.0f}"
+
+
+def query(values: dict[str, object]) -> str:
+    """Return the query of an address, of values that are neither empty nor 0."""
+    return urlencode({name: value for name, value in values.items() if value not in ("", 0, None)}, errors="replace")
+
+
+def render(template: str, **values: Any) -> str:
+    """Return a page, or a part of one."""
+    text: str = environment().get_template(template).render(values)
+    return text

@@ -1,0 +1,123 @@
+"""All groups of a cluster: found, sorted, bounded."""
+
+from __future__ import annotations
+
+from tests.unit.console.looks import listed, look, member
+
+from kohort.console.history.lag_samples import SAMPLES, LagSample, LagSamples
+from kohort.console.history.watched_cluster import FEED, ROWS, UNLISTED, GroupQuery, WatchedCluster
+from kohort.model.ids import TopicPartition
+
+ZERO = TopicPartition("orders", 0)
+
+
+def cluster(*group_ids: str) -> WatchedCluster:
+    watched = WatchedCluster()
+    watched.fold_listing([listed(group_id) for group_id in group_ids])
+    return watched
+
+
+def event(group_id: str, at_ms: int = 1000, **fields: object) -> dict[str, object]:
+    cause = {"kind": "member_joined", "member": "a-1"}
+    return {
+        "group": group_id,
+        "event": "member_joined",
+        "member": "a-1",
+        "client": "a",
+        "at_ms": at_ms,
+        "cause": cause,
+        **fields,
+    }
+
+
+def test_only_groups_that_are_new_or_changed_are_to_be_described() -> None:
+    watched = cluster("a", "b")
+    assert watched.fold_listing([listed("a"), listed("b", "Empty"), listed("c")]) == ["b", "c"]
+    assert watched.fold_listing([listed("a"), listed("b", "Empty")]) == []
+    assert list(watched.groups) == ["a", "b"]
+
+
+def test_the_most_unwell_groups_come_first() -> None:
+    watched = cluster("calm", "lagging", "moving")
+    for group_id in watched.groups:
+        watched.fold_description(1000, group_id, look("Stable", member("a-1", 0), group_id=group_id))
+    watched.fold_offsets(1000, "lagging", {ZERO: 5}, {ZERO: 30})
+    watched.fold_description(2000, "moving", look("PreparingRebalance", member("a-1"), group_id="moving"))
+    rows = watched.page(GroupQuery(), 4000).rows
+    assert [row.group_id for row in rows] == ["moving", "lagging", "calm"]
+    assert rows[0].running.startswith("rebalancing for 2.0 s")
+    assert rows[0].unowned_s == 2.0
+    assert rows[1].lag == 25
+
+
+def test_words_and_filters_select_groups() -> None:
+    watched = cluster(*(f"team-{number}" for number in range(120)))
+    page = watched.page(GroupQuery("TEAM 11", order="name"), 0)
+    assert [row.group_id for row in page.rows][:2] == ["team-11", "team-110"]
+    assert (page.found, page.total) == (11, 120)
+    assert watched.page(GroupQuery(state="rebalancing"), 0).rows == []
+
+
+def test_a_page_beyond_the_end_is_the_last_one() -> None:
+    watched = cluster(*(f"g{number:03}" for number in range(120)))
+    assert len(watched.page(GroupQuery(order="name", page=99), 0).rows) == 120 - 2 * ROWS
+    assert watched.page(GroupQuery(order="no such order", state="no such state", page=1), 0).found == 120
+
+
+def test_events_of_a_group_that_is_not_listed_yet_are_folded_when_it_is() -> None:
+    watched = cluster()
+    assert watched.fold_event(event("new")) is None
+    watched.fold_listing([listed("new")])
+    assert not watched.groups["new"].is_inferred
+    assert watched.groups["new"].summary(1000).cause == "a joined"
+
+
+def test_events_of_groups_that_are_never_listed_do_not_grow() -> None:
+    watched = cluster()
+    for number in range(UNLISTED + 100):
+        watched.fold_event(event(f"gone-{number}"))
+    assert len(watched._unlisted) == UNLISTED
+
+
+def test_the_feed_is_bounded_and_has_the_last_ones() -> None:
+    watched = cluster("a")
+    for number in range(FEED + 50):
+        watched.fold_description(1000 * number, "a", look("Stable", member(f"m{number}-1", 0), group_id="a"))
+    assert len(watched.feed) == FEED
+    assert f"m{FEED + 49} joined" in watched.feed[-1].text
+
+
+def test_a_cluster_that_does_not_answer_is_a_problem_since_the_first_failure() -> None:
+    watched = cluster("a")
+    watched.fail(1000, "no broker answers")
+    watched.fail(9000, "no broker answers")
+    assert watched.problem is not None
+    assert watched.problem.since_ms == 1000
+    watched.succeed([])
+    assert watched.problem is None
+    assert list(watched.groups) == ["a"]
+
+
+def test_a_lag_without_committed_offsets_or_ends_is_unknown() -> None:
+    watched = cluster("a")
+    assert watched.groups["a"].lag() is None
+    watched.fold_offsets(1000, "a", {ZERO: 5}, {})
+    assert watched.groups["a"].lag() is None
+    watched.fold_offsets(2000, "a", {ZERO: 50}, {ZERO: 10})
+    assert watched.groups["a"].lag() == 0, "a log that was cut is no negative lag"
+
+
+def test_commit_rates_are_those_between_the_last_two_looks() -> None:
+    watched = cluster("a")
+    watched.fold_offsets(1000, "a", {ZERO: 5}, {ZERO: 30})
+    watched.fold_offsets(3000, "a", {ZERO: 25}, {ZERO: 30})
+    [line] = watched.groups["a"].partitions()
+    assert (line.rate, line.lag) == (10.0, 5)
+    assert watched.groups["a"].samples.commit_rate() == 10.0
+
+
+def test_samples_are_a_ring() -> None:
+    samples = LagSamples()
+    for number in range(2 * SAMPLES + 3):
+        samples.add(LagSample(number, number, number))
+    assert [each.at_ms for each in samples] == list(range(SAMPLES + 3, 2 * SAMPLES + 3))
