@@ -35,6 +35,7 @@ from bench.gateway_held import gateway_held
 from bench.gateway_settle import gateway_settle
 from bench.gateway_traffic import gateway_traffic
 from bench.group_stream import group_stream
+from bench.lag import lag
 from bench.lakehouse import lakehouse, lakehouse_merge
 from bench.large_group import acl_checks, large_group
 from bench.rebalance import rebalance
@@ -86,6 +87,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "lakehouse-merge": lakehouse_merge,
     "first-query": first_query,
     "takeover": takeover,
+    "lag": lag,
     "fleet-decode": fleet_decode,
     "fleet-pipeline": fleet_pipeline,
 }

@@ -39,7 +39,7 @@ async def main(address: str) -> None:
         await members[name].stop()
         members[name] = await started(name, "consumer")
         await shared(members)
-    await command(address, "groups", "list")
+    await command(address, "groups", "list", "--no-lag")
     await command(address, "migrate", "plan", "billing", "--to", "consumer")
     for member in members.values():
         await member.stop()

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kohort.client import EagerProtocol as EagerProtocol
     from kohort.client import GroupMember as GroupMember
     from kohort.client import JsonCodec as JsonCodec
+    from kohort.client import Lag as Lag
     from kohort.client import MemberMetadata as MemberMetadata
     from kohort.client import OffsetAndMetadata as OffsetAndMetadata
     from kohort.client import PartitionErrors as PartitionErrors
@@ -61,7 +62,7 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "kohort.client": (
             "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
-            "DeserializationFailed EagerProtocol GroupMember JsonCodec MemberMetadata OffsetAndMetadata "
+            "DeserializationFailed EagerProtocol GroupMember JsonCodec Lag MemberMetadata OffsetAndMetadata "
             "PartitionErrors Producer ProducerFenced RebalanceListener RecordMetadata Sasl "
             "SubscriptionPattern TransactionAbortable TransactionAborted TransactionError TransactionFatal "
             "TransactionRetriable UnknownPartition UnknownTopic share_evenly"

@@ -27,6 +27,7 @@ from kohort.client.producer.producer import Producer as _Producer
 from kohort.client.rebalance_listener import Callback, RebalanceListener, finished, listener_of
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 
 P = ParamSpec("P")
 ClientT = TypeVar("ClientT")
@@ -166,8 +167,8 @@ class Consumer(_Blocking[_Consumer]):
         """Return what this consumer measured, by the names of docs/metrics.md. Any thread may ask."""
         return self._client.metrics()
 
-    def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition is behind its end, as the last fetches showed it."""
+    def lag(self) -> dict[TopicPartition, Lag]:
+        """Return how far `poll` is behind in each partition, as the last fetches showed it."""
         return self._client.lag()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
@@ -294,6 +295,7 @@ class Admin(_Blocking[_Admin]):
 
     start = _blocking(_Admin.start)
     describe_cluster = _blocking(_Admin.describe_cluster)
+    lag = _blocking(_Admin.lag)
     list_topics = _blocking(_Admin.list_topics)
     describe_topics = _blocking(_Admin.describe_topics)
     create_topic = _blocking(_Admin.create_topic)

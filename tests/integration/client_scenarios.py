@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from tests.integration import consumer_scenarios, own_group_scenarios, transaction_scenarios
+from tests.integration import consumer_scenarios, lag_scenarios, own_group_scenarios, transaction_scenarios
 from tests.integration.scenario_book import PATIENCE_MS, SCENARIOS, Recorder, Scenario, create, produce, run, scenario
 
 from kohort.assign import RangeAssignor, TasksAssignor
@@ -35,7 +35,15 @@ from kohort.model.ids import TopicPartition
 from kohort.wire.messages import LeaveGroupRequest
 from kohort.wire.record_batches import decode_batch, iter_batches
 
-__all__ = ["SCENARIOS", "Scenario", "consumer_scenarios", "own_group_scenarios", "run", "transaction_scenarios"]
+__all__ = [
+    "SCENARIOS",
+    "Scenario",
+    "consumer_scenarios",
+    "lag_scenarios",
+    "own_group_scenarios",
+    "run",
+    "transaction_scenarios",
+]
 
 
 def member(

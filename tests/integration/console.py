@@ -93,6 +93,8 @@ class Console:
         output = re.sub(r"\bid [\w-]{22}(?![\w-])", "id 6hN1…", output)
         output = re.sub(r'"topic_id": "[\w-]{22}"', '"topic_id": "6hN1…"', output)
         output = re.sub(r'"(at|ended)_ms"(: ?)\d{13}', r'"\1_ms"\g<2>1767225600000', output)
+        output = re.sub(r'("lag_seconds"): (?!0\.0\b)\d+\.\d+', r"\1: 0.1", output)
+        output = re.sub(r"(?<=  )(under 0\.1|\d*[1-9.]\d*) s(?=  )", lambda age: "0.1 s".ljust(len(age[0])), output)
         output = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-01-01T00:00:00.000Z", output)
         return re.sub(r"\bin \d+\.\d s\b", "in 0.1 s", output)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,12 +11,12 @@ import pytest
 from tests.integration.commands import Commands
 
 
-def made(kohort: Commands, name: str, count: int = 6, partitions: int = 2) -> None:
+def made(kohort: Commands, name: str, count: int = 6, partitions: int = 2, began_ms: int | None = None) -> None:
     """Make a topic of `count` records, and a group of the same name that has read half of each partition."""
     kohort("topics", "create", name, "--partitions", str(partitions))
+    began_ms = 1_700_000_000_000 if began_ms is None else began_ms
     lines = "".join(
-        f'{{"value": "{n}", "partition": {n % partitions}, "timestamp": {1_700_000_000_000 + n * 1000}}}\n'
-        for n in range(count)
+        f'{{"value": "{n}", "partition": {n % partitions}, "timestamp": {began_ms + n * 1000}}}\n' for n in range(count)
     )
     assert kohort("produce", name, "--json", stdin=lines.encode()).status == 0
     outcome = kohort("groups", "reset-offsets", name, "--topic", name, "--to-offset", str(count // 4), "--execute")
@@ -40,14 +41,29 @@ def committed(kohort: Commands, group: str) -> list[int | None]:
 
 
 def test_a_group_without_members_shows_its_lag(kohort: Commands) -> None:
-    made(kohort, "lagging", count=8)
+    week_ago_ms = time.time_ns() // 1_000_000 - (7 * 24 * 60 + 270) * 60_000
+    made(kohort, "lagging", count=8, began_ms=week_ago_ms)
     assert kohort("groups", "describe", "lagging").out == (
         f"lagging: classic, Empty, 0 members, coordinator {kohort.address}\n\n"
-        "TOPIC    PARTITION  COMMITTED  END  LAG  MEMBER\n"
-        "lagging          0          2    4    2       -\n"
-        "lagging          1          2    4    2       -\n"
+        "TOPIC    PARTITION  COMMITTED  END  LAG  LAG SECONDS  MEMBER\n"
+        "lagging          0          2    4    2  7 d 4 h           -\n"
+        "lagging          1          2    4    2  7 d 4 h           -\n"
     )
-    assert ["lagging", "classic", "Empty"] in [row[:3] for row in kohort("groups", "list").rows]
+    listed = kohort("groups", "list").out
+    assert "GROUP  " in listed
+    assert ["lagging", "classic", "Empty", "-", "0", "4", "7", "d", "4", "h", "-"] in [
+        line.split() for line in listed.splitlines()
+    ]
+    assert "LAG" not in kohort("groups", "list", "--no-lag").out
+
+
+def test_a_producers_clock_that_is_ahead_is_named(kohort: Commands) -> None:
+    made(kohort, "early", count=8, began_ms=time.time_ns() // 1_000_000 + 30 * 60_000)
+    described = kohort("groups", "describe", "early")
+    assert described.rows[3:][0][:6] == ["early", "0", "2", "4", "2", "-"]
+    assert "lag of early:0,1: the oldest unread record has a timestamp in the future" in described.err
+    (first, _) = kohort("groups", "describe", "early", "--json").json["offsets"]
+    assert (first["lag"], first["lag_seconds"], first["lag_reason"]) == (2, None, "clock_ahead")
 
 
 def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
@@ -170,12 +186,16 @@ def test_a_topic_that_was_deleted_still_shows_what_was_committed(kohort: Command
 def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
     made(kohort, "fields")
     (listed,) = [group for group in kohort("groups", "list", "--json").json if group["group"] == "fields"]
-    assert list(listed) == ["group", "type", "state", "protocol_type"]
+    fields = ["group", "type", "state", "protocol_type"]
+    assert list(listed) == [*fields, "members", "lag", "lag_seconds", "last_rebalance"]
+    (plain,) = [group for group in kohort("groups", "list", "--no-lag", "--json").json if group["group"] == "fields"]
+    assert list(plain) == fields
     described = kohort("groups", "describe", "fields", "--json").json
     past = ["generation", "last_rebalance", "rebalances_avoided", "refused"]
     identity = ["group", "type", "state", "protocol_type", "protocol"]
     assert list(described) == [*identity, "coordinator", *past, "members", "offsets"]
     assert [described[name] for name in past] == [None] * 4, "it never had a member"
-    assert list(described["offsets"][0]) == ["topic", "partition", "committed", "end", "lag", "member"]
+    lag = ["lag", "lag_seconds", "lag_is_bound", "lag_reason"]
+    assert list(described["offsets"][0]) == ["topic", "partition", "committed", "end", *lag, "member"]
     assert "offsets" not in kohort("groups", "describe", "fields", "--members", "--json").json
     assert kohort("groups", "delete", "fields", "--json").json == {"group": "fields", "deleted": True}

@@ -64,7 +64,9 @@ def test_a_consumer_returns_every_metric_of_the_table(bootstrap: str) -> None:
         assert [numbers[name] for name in ("rebalance-total", "join-total", "sync-total", "commit-total")] == [1] * 4
         assert (numbers["assigned-partitions"], numbers["records-lag-max"]) == (1, 6)
         assert not isnan(numbers["partitions-assigned-latency-max"])
-        assert reader.lag() == {TopicPartition(TOPIC, 0): 6}
+        lag = reader.lag()[TopicPartition(TOPIC, 0)]
+        assert (lag.records, lag.is_bound, lag.reason) == (6, False, None)
+        assert lag.seconds is not None
     assert reader.metrics()["partitions-revoked-latency-max"] >= 0, "metrics outlive the membership"
 
 
@@ -88,6 +90,7 @@ def test_prometheus_scrapes_consumers_by_client_and_group(bootstrap: str) -> Non
         assert len(west.poll(10_000, max_records=10)[0]) == 10
         found = scrape(east, west)
     assert found["kohort_consumer_rebalance_total"] == {("gate", "east"): 1, ("gate", "west"): 1}
+    assert found["kohort_consumer_lag_seconds"].keys() == found["kohort_consumer_lag"].keys()
     assert found["kohort_consumer_lag"] == {("gate", "east", "0", TOPIC): 7, ("gate", "west", "0", TOPIC): 0}
     latency_s = found["kohort_consumer_rebalance_latency_seconds_total"]["gate", "east"]
     assert latency_s == east.metrics()["rebalance-latency-total"] / 1000

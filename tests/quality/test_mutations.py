@@ -19,7 +19,6 @@ from tests.unit.node.test_announced_rounds import codes, settled
 from kohort.assign import CooperativeStickyAssignor
 from kohort.assign.cooperative import broken_rules
 from kohort.assign.shares import Shares
-from kohort.client.consumer import batch as client_batch
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Leaving, OffsetToCommit
 from kohort.group.events import MemberState
 from kohort.log.offsets_topic import record_of
@@ -33,6 +32,7 @@ from kohort.transaction.decisions import Transactions, apply, decide
 from kohort.transaction.effects import Append, Reply, TransactionResult, TransactionStored
 from kohort.transaction.transaction import LARGEST_EPOCH, Transaction
 from kohort.transaction.transaction import State as TransactionState
+from kohort.wire import visible_batches as fetched_batches
 from kohort.wire.record_batches import Marker, Record, encode_batch, encode_marker
 
 Mutation = Callable[[], wrong_coordinator.Mutation]
@@ -313,7 +313,7 @@ def aborted_transaction_follows_on_a_committed_one() -> None:
         marker = bytearray(encode_marker(7, 0, Marker(is_commit, 0), 0))
         marker[:8] = (base + 1).to_bytes(8, "big")
         log += bytes(marker)
-    visible = client_batch.visible_batches(memoryview(log), 0, [(7, 2)])
+    visible = fetched_batches.visible_batches(memoryview(log), 0, [(7, 2)])
     assert [batch.header.base_offset for batch in visible.raw] == [0]
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from tests.quality.replacing import replaced
 
-from kohort.client.consumer import batch as client_batch
-from kohort.client.consumer.batch import VisibleBatches
 from kohort.log.disk import StorageError
 from kohort.log.partition_log import PartitionLog
 from kohort.model.errors import ErrorCode
@@ -30,6 +28,8 @@ from kohort.transaction.effects import (
     WriteMarkers,
 )
 from kohort.transaction.transaction import Transaction
+from kohort.wire import visible_batches as fetched_batches
+from kohort.wire.visible_batches import VisibleBatches
 
 Mutation = AbstractContextManager[None]
 
@@ -98,17 +98,17 @@ def kop_1283() -> Mutation:
 
 def brod_659() -> Mutation:
     """A producer's first marker in an answer ends its aborted transaction, whatever it says."""
-    right = client_batch.visible_batches
+    right = fetched_batches.visible_batches
 
     def visible_batches(
         records: memoryview, fetch_offset: int, aborted: Sequence[tuple[int, int]] | None, **how: Any
     ) -> VisibleBatches:
         ended = {
             header.producer_id: header.base_offset
-            for header, _ in reversed(list(client_batch.iter_batches(records)))
+            for header, _ in reversed(list(fetched_batches.iter_batches(records)))
             if header.is_control
         }
         left = [each for each in aborted or () if each[1] < ended.get(each[0], each[1] + 1)]
         return right(records, fetch_offset, left, **how)
 
-    return replaced(client_batch, "visible_batches", visible_batches)
+    return replaced(fetched_batches, "visible_batches", visible_batches)

@@ -7,13 +7,14 @@ last is moved to the nearest end, and the plan marks it. Orders to groups are in
 from __future__ import annotations
 
 import argparse
+import asyncio
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
 from kohort.cli.gateway import group_orders
-from kohort.cli.group_state.group_events import EVENT_TOPIC, now_ms, recent_history
+from kohort.cli.group_state.group_events import EVENT_TOPIC, now_ms, recent_histories, recent_history
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (
@@ -29,9 +30,11 @@ from kohort.cli.terminal.options import (
 from kohort.cli.terminal.output import Cell
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
-from kohort.group.explain.explain_text import Names, refusal, sentence, title
+from kohort.drawing.display_text import duration
+from kohort.group.explain.explain_text import Names, clause_of, refusal, sentence, title
 from kohort.group.explain.rebalance_report import cause_json
 from kohort.model.assignment import by_topic
+from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.wire.embedded_protocols import (
     CONNECTOR,
@@ -48,8 +51,9 @@ from kohort.wire.embedded_protocols import (
 
 if TYPE_CHECKING:
     from kohort.client import Admin
-    from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+    from kohort.client.admin.group_descriptions import GroupListing
     from kohort.group.explain.rebalance_report import GroupReport
+    from kohort.model.lag import Lag
 
 
 RESET_EXAMPLES = """
@@ -67,12 +71,19 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     listing = verb(inner, "list", "list groups", run=with_admin(show_groups), examples=example)
     add_option(listing, "--type TYPE", "classic, consumer, …; may repeat", action="append", default=[])
     add_option(listing, "--state STATE", "stable, empty, …; may repeat", action="append", default=[])
+    add_option(listing, "--no-lag", "neither members, lag nor causes: one request for each broker")
     example = "kohort groups describe readers\nkohort groups describe readers --members"
     describing = verb(
         inner, "describe", "show a group's offsets and members", run=with_admin(describe), examples=example
     )
     add_option(describing, "--offsets", "committed offsets and lag (the default)")
     add_option(describing, "--members", "members and what they are assigned")
+    describing.add_argument(
+        "--isolation-level",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        help="that of the group's members: with read_committed, records of open and aborted transactions are no lag",
+    )
     example = "kohort groups delete readers"
     delete = verb(inner, "delete", "delete a group and its offsets", run=with_admin(delete_group), examples=example)
     resetting = verb(
@@ -109,14 +120,72 @@ def add_reset_options(parser: argparse.ArgumentParser) -> None:
 
 
 async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
-    """Print the groups by name."""
+    """Print the groups by name, with members, lag and the cause of the last rebalance."""
     groups = await admin.list_groups(types=args.type, states=args.state)
-    rows = [(group.group_id, group.group_type, group.state, group.protocol_type or None) for group in groups]
-    columns = ["group", "type", "state", "protocol_type"]
-    table = output.table([column.replace("_", " ") for column in columns], rows)
-    output.put_result(args, [dict(zip(columns, row, strict=True)) for row in rows], table)
+    rows: list[dict[str, Any]] = [
+        {
+            "group": each.group_id,
+            "type": each.group_type,
+            "state": each.state,
+            "protocol_type": each.protocol_type or None,
+        }
+        for each in groups
+    ]
+    known: dict[str, GroupReport] = {}
+    if not args.no_lag and groups:
+        if EVENT_TOPIC in {topic.name for topic in await admin.list_topics()}:
+            known = await recent_histories(args.bootstrap_server, args.security)
+        at_a_time = asyncio.Semaphore(LOOKED_AT)
+        looks = await asyncio.gather(*[_numbers(admin, each, at_a_time) for each in groups])
+        for row, numbers in zip(rows, looks, strict=True):
+            row |= numbers | {"last_rebalance": course_json(known.get(row["group"]))["last_rebalance"]}
+    shown = [cells(row) for row in rows]
+    for row in shown if not args.no_lag else ():
+        row["last cause"] = _last_cause(known.get(str(row["group"])))
+    output.put_result(args, rows, output.table_of(shown))
     if not rows and not args.type and not args.state and not args.json:
         output.remark("there are no groups: a group begins when its first member joins")
+
+
+LOOKED_AT = 20
+"""Of how many groups members and lag are requested at the same time."""
+
+
+async def _numbers(admin: Admin, group: GroupListing, at_a_time: asyncio.Semaphore) -> dict[str, int | float | None]:
+    """Return how many members a group has and how far it is behind; None is unknown, or refused."""
+    members: int | None = None
+    lags: list[Lag] = []
+    async with at_a_time:
+        try:
+            members = len((await admin.describe_groups([group.group_id]))[group.group_id].members)
+            lags = list((await admin.lag(group.group_id)).values())
+        except KafkaError:
+            pass  # a group of a type that cannot be described, one that is gone by now, one that may not be read
+    seconds = [each.seconds for each in lags if each.seconds is not None]
+    records = [each.records for each in lags if each.records is not None]
+    return {
+        "members": members,
+        "lag": sum(records) if records else None,
+        "lag_seconds": max(seconds) if seconds else None,
+    }
+
+
+def _last_cause(known: GroupReport | None) -> str | None:
+    if known is None or not known.rebalances:
+        return None
+    return clause_of(known.rebalances[-1].cause, Names(known.identities))
+
+
+_IN_JSON_ONLY = ("last_rebalance", "lag_is_bound", "lag_reason")
+
+
+def cells(row: Mapping[str, Any]) -> dict[str, output.Cell]:
+    """Return a row of a document as a table shows it: headings in words, seconds as "2 h 5 min"."""
+    return {
+        name.replace("_", " "): duration(value) if name == "lag_seconds" and value is not None else value
+        for name, value in row.items()
+        if name not in _IN_JSON_ONLY
+    }
 
 
 async def described_group(admin: Admin, group_id: str) -> GroupDescription:
@@ -130,7 +199,8 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     group = await described_group(admin, args.group)
     is_consumer = group.group_type == "consumer"
     shows_offsets = args.offsets or not args.members
-    offsets = await offset_rows(admin, group) if shows_offsets else []
+    lags = await group_lags(admin, group, args.isolation_level) if shows_offsets else {}
+    offsets = offset_rows(group, lags)
     coordinator = (await admin.group_coordinator(args.group)).address
     known = None
     topics = {topic.name for topic in await admin.list_topics()}
@@ -168,7 +238,9 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         output.put(f"drained: {', '.join(sorted(drained))}")
     if shows_offsets:
         empty = "nothing is committed and nothing assigned"
-        output.put("\n" + output.table_of(offsets, empty=empty))
+        output.put("\n" + output.table_of([cells(row) for row in offsets], empty=empty))
+        for line in doubts(lags):
+            output.remark(line)
     if args.members:
         output.put("\n" + output.table_of([member_row(group, each) for each in group.members], empty="no members"))
 
@@ -230,24 +302,42 @@ def course_lines(known: GroupReport | None) -> list[str]:
     return lines
 
 
-async def offset_rows(admin: Admin, group: GroupDescription) -> list[dict[str, Any]]:
-    """Return a row for each partition that is committed or assigned, sorted."""
-    committed = {partition: entry.offset for partition, entry in (await admin.group_offsets(group.group_id)).items()}
+async def group_lags(admin: Admin, group: GroupDescription, isolation_level: str) -> dict[TopicPartition, Lag]:
+    """Return the lag of each partition that is committed or assigned, sorted."""
+    wanted = {partition for member in group.members for partition in member.assignment}
+    wanted |= (await admin.group_offsets(group.group_id)).keys()
+    return await admin.lag(group.group_id, sorted(wanted), isolation_level=isolation_level)
+
+
+def offset_rows(group: GroupDescription, lags: Mapping[TopicPartition, Lag]) -> list[dict[str, Any]]:
+    """Return a row for each partition."""
     owners = {partition: member.member_id for member in group.members for partition in member.assignment}
-    wanted = sorted(committed.keys() | owners.keys())
-    topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
-    there = [partition for partition in wanted if partition.partition < topics.get(partition.topic, 0)]
-    ends = await ends_of(admin, there, "latest")
     return [
         {
             "topic": partition.topic,
             "partition": partition.partition,
-            "committed": (at := committed.get(partition)),
-            "end": ends.get(partition),
-            "lag": max(ends[partition] - at, 0) if partition in ends and at is not None else None,
+            "committed": lag.offset,
+            "end": lag.end,
+            "lag": lag.records,
+            "lag_seconds": lag.seconds,
+            "lag_is_bound": lag.is_bound,
+            "lag_reason": lag.reason,
             "member": owners.get(partition),
         }
-        for partition in wanted
+        for partition, lag in lags.items()
+    ]
+
+
+def doubts(lags: Mapping[TopicPartition, Lag]) -> list[str]:
+    """Return why lags are unknown, and which offsets were deleted before they were read, in sentences."""
+    reasons: dict[str, list[TopicPartition]] = {}
+    for partition, lag in lags.items():
+        if lag.reason is not None:
+            reasons.setdefault(lag.reason.text, []).append(partition)
+    return [f"lag of {listed(each)}: {text}" for text, each in reasons.items()] + [
+        f"{partition}: {output.counted(lag.deleted, 'offset')} from {lag.offset} on were deleted before they were read"
+        for partition, lag in lags.items()
+        if lag.deleted
     ]
 
 

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from kohort.client.producer.open_transaction import Transaction as Transaction
     from kohort.client.producer.producer import Producer as Producer
     from kohort.client.rebalance_listener import RebalanceListener as RebalanceListener
+    from kohort.model.lag import Lag as Lag
+    from kohort.model.lag import LagReason as LagReason
     from kohort.net.sasl import Sasl as Sasl
 
 # Imported when first asked for: a program that only produces pays for nothing else.
@@ -89,6 +91,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.client.producer.open_transaction": "Transaction",
         "kohort.client.producer.producer": "Producer",
         "kohort.client.rebalance_listener": "RebalanceListener",
+        "kohort.model.lag": "Lag LagReason",
         "kohort.net.sasl": "Sasl",
     },
 )

@@ -15,6 +15,7 @@ from kohort.client.consumer.partition_state import CONSUMER_METRICS
 from kohort.extras import install_command
 from kohort.member.rebalance_metrics import Metric, MetricKind
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -24,7 +25,10 @@ except ImportError as cause:
 
 PREFIX = "kohort_consumer"
 LABELS = ("client_id", "group")
-LAG = f"{PREFIX}_lag"
+LAGS = (
+    (f"{PREFIX}_lag", "How many records of a partition were not returned by poll yet.", "records"),
+    (f"{PREFIX}_lag_seconds", "For how long the oldest of these records has been in the log.", "seconds"),
+)
 Family = CounterMetricFamily | GaugeMetricFamily
 
 
@@ -36,7 +40,7 @@ class MeasuredConsumer(Protocol):
     @property
     def group_id(self) -> str | None: ...
     def metrics(self) -> dict[str, float]: ...
-    def lag(self) -> Mapping[TopicPartition, int]: ...
+    def lag(self) -> Mapping[TopicPartition, Lag]: ...
 
 
 class ConsumerCollector(Collector):
@@ -59,13 +63,13 @@ class ConsumerCollector(Collector):
             for labels, numbers, _ in measured:
                 family.add_metric(labels, numbers[metric.name] / divisor)
             yield family
-        behind = GaugeMetricFamily(
-            LAG, "How many offsets a partition is behind.", labels=(*LABELS, "topic", "partition")
-        )
-        for labels, _, lags in measured:
-            for (topic, partition), lag in sorted(lags.items()):
-                behind.add_metric((*labels, topic, str(partition)), lag)
-        yield behind
+        for name, text, field in LAGS:
+            family = GaugeMetricFamily(name, text, labels=(*LABELS, "topic", "partition"))
+            for labels, _, lags in measured:
+                for (topic, partition), lag in sorted(lags.items()):
+                    if (value := getattr(lag, field)) is not None:
+                        family.add_metric((*labels, topic, str(partition)), value)
+            yield family
 
 
 def prometheus_name(metric: Metric) -> str:

@@ -29,25 +29,28 @@ RECENT_EVENTS = 50_000
 """How many of the latest events of all groups are read where only the last rebalance is needed."""
 
 
+LISTED_EVENTS = 10_000
+"""As `RECENT_EVENTS`, where the last cause of each group is listed."""
+
 Counted = Callable[[int], object]
 """Called with the number of events read since the last call."""
 
 
 class GroupFilter:
-    """Selects one group's events; collects the names of other groups."""
+    """Selects one group's events, all groups' without a name; collects the names of other groups."""
 
-    def __init__(self, group_id: str) -> None:
+    def __init__(self, group_id: str | None) -> None:
         self.group_id = group_id
         self.others: set[str] = set()
-        self._key = group_id.encode()
+        self._key = None if group_id is None else group_id.encode()
 
     def read(self, key: bytes | None, value: bytes | None) -> EventFields | None:
         """Return the event of a record, or None when it is not the group's, or none of ours."""
-        if key != self._key or value is None:
-            if key is not None and key != self._key:
-                self.others.add(key.decode("utf-8", "replace"))
-            return None
-        return parsed(value)
+        if value is not None and self._key in (None, key):
+            return parsed(value)
+        if key is not None and key != self._key:
+            self.others.add(key.decode("utf-8", "replace"))
+        return None
 
 
 def parsed(line: bytes) -> EventFields | None:
@@ -113,6 +116,17 @@ async def recent_history(bootstrap_servers: str, security: dict[str, Any], group
     explanation = Explanation(group_id, last=1, keeps_events=False)
     await fold_recent(bootstrap_servers, security, group_id, explanation.fold)
     return explanation.report(now_ms())
+
+
+async def recent_histories(bootstrap_servers: str, security: dict[str, Any]) -> dict[str, GroupReport]:
+    """Return the recent history of each group of which there are recent events."""
+    explanations: dict[str, Explanation] = {}
+    async with event_consumer(bootstrap_servers, security) as consumer:
+        async for event in live_events(consumer, GroupFilter(None), lambda _: None, last=LISTED_EVENTS):
+            if event is not None:
+                group_id = str(event.get("group"))
+                explanations.setdefault(group_id, Explanation(group_id, last=1, keeps_events=False)).fold(event)
+    return {group_id: each.report(now_ms()) for group_id, each in explanations.items()}
 
 
 # -- a directory

@@ -30,8 +30,10 @@ from kohort.client.admin.group_descriptions import (
 from kohort.client.arguments import by_partition, check_text, check_topic, texts, topic_partitions, whole_number
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
+from kohort.client.cluster.lag_reader import LagReader
 from kohort.client.cluster.list_offsets import (
     EARLIEST,
+    ISOLATION,
     LATEST,
     MAX_TIMESTAMP,
     UNKNOWN_MS,
@@ -46,6 +48,7 @@ from kohort.model.acl import AclBinding, AclFilter
 from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 from kohort.model.setting import of_type, setting
 from kohort.wire.message import Request
 from kohort.wire.messages import (
@@ -127,6 +130,7 @@ class Admin:
         config = config_of(AdminConfig, settings, bootstrap_servers=bootstrap_servers)
         self._cluster = config.cluster(start_timeout_ms=config.start_timeout_ms)
         self._timeout_ms = config.request_timeout_ms
+        self._lags = LagReader(self._cluster)
 
     async def __aenter__(self) -> Admin:
         await self.start()
@@ -405,6 +409,25 @@ class Admin:
         check_text("group_id", group_id)
         wanted = None if partitions is None else topic_partitions(partitions)
         return await fetch_committed(self._cluster, group_id, wanted, is_stable=False)
+
+    async def lag(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        isolation_level: str = "read_uncommitted",
+    ) -> dict[TopicPartition, Lag]:
+        """Return how far a group is behind, in records and in seconds, in each partition that it has committed.
+
+        `isolation_level` is that of the group's members: a reader of committed records is not behind for those of open
+        and aborted transactions. Asked again, only what is behind offsets that have moved is read. Raises `KafkaError`
+        where the group's offsets cannot be read; what is wrong with one partition is the `reason` of its lag.
+        """
+        check_text("group_id", group_id)
+        if isolation_level not in ISOLATION:
+            raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(ISOLATION)}")
+        wanted = None if partitions is None else topic_partitions(partitions)
+        return await self._lags.read(group_id, wanted, ISOLATION[isolation_level])
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
         """Commit offsets for a group without members; its next members begin there. Raises NON_EMPTY_GROUP."""

@@ -234,6 +234,24 @@ async def fetch_committed(
     return result.found
 
 
+async def offsets_of_recreated_topics(
+    cluster: Cluster, group_id: str, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, bytes]
+) -> set[TopicPartition]:
+    """Return which of these offsets, which a group has by name, are of topics with other ids than those of now.
+
+    Such a topic was deleted and created again. None are found where the coordinator takes names alone, or where the
+    commits were stored without ids. Raises `KafkaError`.
+    """
+    wanted = [each for each in partitions if topic_ids.get(each.topic, NO_TOPIC_ID) != NO_TOPIC_ID]
+    if not wanted:
+        return set()
+    request = fetch_request(group_id, wanted, is_stable=False, topic_ids=topic_ids)
+    found = fetched(await cluster.call_coordinator(group_id, request, _fetch_code), topic_ids)
+    return (
+        {each for each in wanted if each not in found.found and each not in found.failed} if not found.error else set()
+    )
+
+
 def _first_code(response: OffsetCommitResponse) -> int:
     codes = (partition.error_code for topic in response.topics for partition in topic.partitions)
     return next((code for code in codes if code), 0)

@@ -79,7 +79,7 @@ async def list_offsets(
                 failed[partition] = error.code
             else:
                 by_leader.setdefault(leader, {})[partition] = timestamp
-        requests = [_request(cluster, leader, part, isolation, deadline_s) for leader, part in by_leader.items()]
+        requests = [offsets_at(cluster, leader, part, isolation, deadline_s) for leader, part in by_leader.items()]
         for response in await asyncio.gather(*requests):
             for partition, outcome in response.items():
                 if isinstance(outcome, ErrorCode):
@@ -121,9 +121,10 @@ def _may_pass(code: ErrorCode, deadline_s: float) -> bool:
     return is_worth_a_retry(KafkaError(code)) and asyncio.get_running_loop().time() < deadline_s
 
 
-async def _request(
+async def offsets_at(
     cluster: Cluster, leader: Broker, wanted: Mapping[TopicPartition, int], isolation: int, deadline_s: float
 ) -> dict[TopicPartition, OffsetAndTimestamp | ErrorCode | None]:
+    """Return what one leader answers for each partition: an offset, None, or why there is none. Raises `KafkaError`."""
     topics: dict[str, ListOffsetsRequest.Topic] = {}
     for partition, timestamp in sorted(wanted.items()):
         topic = topics.setdefault(partition.topic, ListOffsetsRequest.Topic(name=partition.topic))

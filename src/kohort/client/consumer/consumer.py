@@ -32,6 +32,8 @@ from kohort.client.synchronization import BroadcastEvent
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
+from kohort.net.environment import wall_clock
 
 log = logging.getLogger(__name__)
 
@@ -419,9 +421,12 @@ class Consumer:
         now_ms = 0 if loop is None else int(loop.time() * 1000)
         return self._metrics.values(now_ms) | self._partitions.metrics()
 
-    def lag(self) -> dict[TopicPartition, int]:
-        """Return how many offsets each partition is behind its end, as the last fetches showed it."""
-        return self._partitions.lags()
+    def lag(self) -> dict[TopicPartition, Lag]:
+        """Return how far `poll` is behind in each partition, in records and in seconds, as the last fetches showed it.
+
+        Nothing is requested. Any thread may call it.
+        """
+        return self._partitions.lags(wall_clock()())
 
 
 def _limit(timeout_ms: int | None) -> asyncio.Timeout:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.list_offsets import READ_COMMITTED
 from kohort.client.cluster.metadata import Broker
-from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable, visible_batches
+from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
@@ -24,6 +24,7 @@ from kohort.client.synchronization import BroadcastEvent, wait_until
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.messages import FetchRequest, FetchResponse
+from kohort.wire.visible_batches import visible_batches
 
 log = logging.getLogger(__name__)
 

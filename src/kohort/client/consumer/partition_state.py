@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
@@ -18,6 +18,7 @@ from kohort.member.rebalance_metrics import MEMBER_METRICS, Metric, MetricKind
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag, LagReason, LogEnds, UnreadRecords, lag_of
 
 CONSUMER_METRICS = (
     *MEMBER_METRICS,
@@ -138,6 +139,18 @@ class PartitionState:
             return None
         return max(0, self.end - self.position)
 
+    def time_lag(self, now_ms: int) -> Lag | None:
+        """Return how far `poll` is behind, as the last fetch showed it; None where there is no position."""
+        if (position := self.position) is None:
+            return None
+        if (end := self.end) is None:
+            return Lag(None, None, LagReason.NOT_FETCHED, offset=position)
+        unread = UnreadRecords(position, position, fault=LagReason.NOT_FETCHED)
+        for batch in list(self.buffered):
+            if unread.fault is not LagReason.UNREADABLE:
+                batch.count_in(unread)
+        return replace(lag_of(position, LogEnds(position, end, max(position, end)), unread, now_ms), start=None)
+
     @property
     def uncommitted(self) -> int:
         """How many offsets the user has finished since the last commit, or since reading began or was moved."""
@@ -237,10 +250,11 @@ class PartitionTable:
             if state is not None and state.consumed is not None and state.consumed != state.committed
         }
 
-    def lags(self) -> dict[TopicPartition, int]:
-        """Return the lag of each partition where it is known. Any thread may call it."""
-        return {state.partition: lag for state in list(self) if (lag := state.lag) is not None}
+    def lags(self, now_ms: int) -> dict[TopicPartition, Lag]:
+        """Return the lag of each partition that has a position. Any thread may call it."""
+        return {state.partition: lag for state in list(self) if (lag := state.time_lag(now_ms)) is not None}
 
     def metrics(self) -> dict[str, float]:
         """Return how many partitions are read, and how far the one that is furthest behind is behind."""
-        return {"assigned-partitions": len(self), "records-lag-max": max(self.lags().values(), default=nan)}
+        lags = [lag for state in list(self) if (lag := state.lag) is not None]
+        return {"assigned-partitions": len(self), "records-lag-max": max(lags, default=nan)}

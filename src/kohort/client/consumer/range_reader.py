@@ -18,13 +18,14 @@ from kohort.client.arguments import bootstrap_addresses
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.metadata import Broker, ClusterView, read_view
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
-from kohort.client.consumer.batch import CORRUPT_RESPONSES, unreadable, visible_batches
+from kohort.client.consumer.batch import CORRUPT_RESPONSES, unreadable
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition, topic_id_text
 from kohort.net.blocking_connection import BlockingConnection
 from kohort.net.sasl import Sasl
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest, MetadataRequest
+from kohort.wire.visible_batches import visible_batches
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kohort.client.consumer.batch import visible_batches
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.world_observer import OUTPUT, OUTPUT_PARTITIONS
@@ -16,6 +15,7 @@ from kohort.sim.peers.peer_fetcher import FETCH_BY_NAME
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest
 from kohort.wire.record_batches import checked_records
+from kohort.wire.visible_batches import visible_batches
 
 _READ_COMMITTED = 1
 _WAIT_MS, _BACKOFF_US = 500, 200_000

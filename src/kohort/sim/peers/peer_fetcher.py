@@ -20,7 +20,6 @@ from kohort.client.cluster.committed_offsets import (
     fetched,
 )
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST
-from kohort.client.consumer.batch import visible_batches
 from kohort.member import ConsumerMember, inputs
 from kohort.member.deadlines import Backoff
 from kohort.member.member_state import MOVED, NO_IDENTITY
@@ -32,6 +31,7 @@ from kohort.sim.peers.peer_connection import reader
 from kohort.sim.peers.peer_member import PeerMember
 from kohort.wire.apis import Api
 from kohort.wire.messages import FetchRequest, FetchResponse, ListOffsetsRequest
+from kohort.wire.visible_batches import visible_batches
 
 FETCH_BY_NAME = 12
 """The last version of Fetch that names topics; newer ones have their ids (KIP-516)."""

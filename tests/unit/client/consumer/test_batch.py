@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.consumer.batch import Batch, visible_batches
+from kohort.client.consumer.batch import Batch
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import ControlType, CorruptBatch, Record, control_record, encode_batch
+from kohort.wire.visible_batches import visible_batches
 
 T0 = TopicPartition("t", 0)
 

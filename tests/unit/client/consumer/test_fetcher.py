@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.client import Cluster
-from kohort.client.consumer.batch import Batch, visible_batches
+from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
@@ -15,6 +15,7 @@ from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import Record, encode_batch
+from kohort.wire.visible_batches import visible_batches
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 
 from kohort.client import OffsetAndMetadata
-from kohort.client.consumer.batch import Batch, visible_batches
+from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag, LagReason
 from kohort.wire.record_batches import Record, encode_batch
+from kohort.wire.visible_batches import visible_batches
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+NOW_MS = 5_000
 
 
 def fetched(base_offset: int, count: int) -> Batch:
@@ -99,6 +102,24 @@ def test_lag_is_known_once_a_fetch_has_shown_the_end() -> None:
     table = PartitionTable()
     table.add([T0, T1])
     table[T0].seek(10)
-    assert table.lags() == {}
+    assert table.lags(NOW_MS) == {T0: Lag(None, None, LagReason.NOT_FETCHED, offset=10)}
     table[T0].end = 50
-    assert table.lags() == {T0: 40}
+    assert table.lags(NOW_MS) == {T0: Lag(40, None, LagReason.NOT_FETCHED, is_bound=True, offset=10, end=50)}
+    table[T0].end = 10
+    assert table.lags(NOW_MS) == {T0: Lag(0, 0.0, offset=10, end=10)}
+
+
+def test_lag_in_seconds_is_the_age_of_the_next_record_that_poll_returns() -> None:
+    state = PartitionState(T0)
+    state.seek(10)
+    state.end = 18
+    state.buffer_batch(fetched(10, 5))
+    state.buffer_batch(fetched(15, 3))
+    for taken, (records, offset) in enumerate(((8, 10), (7, 11), (6, 12))):
+        if taken:
+            state.pop_batch(1)
+        lag = state.time_lag(NOW_MS)
+        assert lag is not None
+        assert (lag.records, lag.is_bound, lag.reason) == (records, False, None)
+        assert lag.oldest is not None
+        assert (lag.oldest.offset, lag.seconds) == (offset, (NOW_MS - lag.oldest.timestamp_ms) / 1000)
