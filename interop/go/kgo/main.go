@@ -29,7 +29,13 @@ func (c *consumer) assigned(_ context.Context, _ *kgo.Client, given map[string][
 	c.owned.Change("assigned", given[c.Topic]...)
 }
 
+// revoked commits: kgo's own callback does, which this one replaces, where the library commits by itself.
 func (c *consumer) revoked(ctx context.Context, client *kgo.Client, taken map[string][]int32) {
+	if c.IsAutomatic() {
+		if err := client.CommitUncommittedOffsets(ctx); err != nil {
+			member.Line("refused", member.Fields{"error": err.Error()})
+		}
+	}
 	c.commit(ctx, client)
 	c.gone(taken, "revoked")
 }
