@@ -43,6 +43,7 @@ from bench.replay import replay
 from bench.result import Load, Outcome, Result, Skipped, line
 from bench.roll import CELLS, KILLS, parked, rolls
 from bench.round_latency import round_latency
+from bench.scaler import scaler
 from bench.server_assignors import server_rows
 from bench.settle import settle
 from bench.spark_read import spark_read
@@ -73,6 +74,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "gateway-settle": gateway_settle,
     "gateway-traffic": gateway_traffic,
     "gateway-held": gateway_held,
+    "scaler": scaler,
     "codec": codec,
     "assignors": assignors,
     "server-assignors": server_rows,

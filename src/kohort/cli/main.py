@@ -29,6 +29,7 @@ VERBS = (
     "log",
     "migrate",
     "what-if",
+    "keda-scaler",
     "fleet",
     "sim",
     "completion",

@@ -137,13 +137,14 @@ def run(args: argparse.Namespace) -> int:
     """Run the gateway until it is stopped, and return the exit status."""
     from kohort.broker.descriptors import raise_limit
     from kohort.cli.cluster import sentence_of
+    from kohort.cli.terminal.log_lines import log_to_stderr
     from kohort.gateway.server.cluster_topology import TopologyError
     from kohort.gateway.server.gateway_ports import ListenFailed
     from kohort.model.errors import KafkaError
     from kohort.model.setting import SettingsError
     from kohort.net.event_loop import run as run_loop
 
-    _log_to_stderr(is_json=args.json, is_quiet=args.quiet)
+    log_to_stderr(is_json=args.json, is_quiet=args.quiet)
     raise_limit()
     try:
         settings = settings_from(args)
@@ -227,27 +228,3 @@ def _ready(server: GatewayServer, *, is_json: bool) -> str:
         )
     served = ", ".join(f"port {port} for {upstream}" for port, upstream in sorted(upstreams.items()))
     return f"kohort gateway ready: {served}"
-
-
-def _log_to_stderr(*, is_json: bool, is_quiet: bool) -> None:
-    import logging
-
-    from kohort.model.printable import printable
-
-    class JsonLines(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            fields = {
-                "at_ms": round(record.created * 1000),
-                "level": record.levelname.lower(),
-                "logger": record.name,
-                "message": record.getMessage(),
-            }
-            return json.dumps(fields)
-
-    class Printable(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return printable(super().format(record)) if not record.exc_info else super().format(record)
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines() if is_json else Printable("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.WARNING if is_quiet else logging.INFO, handlers=[handler])
