@@ -33,6 +33,7 @@ from kohort.wire.apis import VERSIONS
 from kohort.wire.compression import Compression, CompressionUnavailable, compress
 
 if TYPE_CHECKING:
+    from kohort.broker.broker_metrics import BrokerMetrics
     from kohort.broker.json_web_tokens import JsonWebKeys
 
 
@@ -73,7 +74,8 @@ class Broker:
     """One broker. `host`, `port` and `advertised` (HOST:PORT) go before the settings of the first listener.
 
     `assignors` are server-side assignors besides those of `group.consumer.assignors`: names, assignors or functions.
-    `compatible="kafka-4.3"` switches off what improves on that version of Apache Kafka.
+    `compatible="kafka-4.3"` switches off what improves on that version of Apache Kafka. Prometheus' metrics are served
+    at `metrics`, if anywhere.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class Broker:
         advertised: str | None = None,
         assignors: Iterable[object] = (),
         compatible: str | None = None,
+        metrics: tuple[str, int] | None = None,
     ) -> None:
         named = {} if compatible is None else {"kohort.compatible": compatible}
         if advertised is not None:
@@ -102,6 +105,8 @@ class Broker:
         self._disk = OsDisk(self.data_dir)
         self._watch = DiskWatch(self._disk)
         self.server: Server | None = None
+        self.metrics: BrokerMetrics | None = None
+        self._metrics_address = metrics
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -143,6 +148,11 @@ class Broker:
                 advertised_listeners=_text((each.name, each.advertised) for each in self.listeners),
                 listener_security_protocol_map=",".join(f"{each.name}:{each.protocol}" for each in self.listeners),
             )
+            if self._metrics_address is not None:
+                from kohort.broker.broker_metrics import BrokerMetrics
+
+                self.metrics = BrokerMetrics(self.node, self.data_dir)
+                await self.metrics.start(*self._metrics_address)
             self.server.serve()
             self._watch.start()
         except BaseException:
@@ -157,6 +167,8 @@ class Broker:
 
     def _end_tasks(self) -> None:
         self._watch.stop()
+        if self.metrics is not None:
+            self.metrics.stop()
         for task in self._tasks:
             task.cancel()
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.terminal.options import add_json, add_option, number, setting, verb
+from kohort.cli.terminal.options import add_json, add_option, host_and_port, number, setting, verb
 
 if TYPE_CHECKING:
     from kohort.broker.broker import Broker
@@ -54,6 +54,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         action="append",
         default=[],
     )
+    add_option(parser, "--metrics HOST:PORT", "serve Prometheus' metrics here, at /metrics", host_and_port)
     add_json(parser, "the address as a JSON object once clients can connect")
     add_option(parser, "--quiet", "log errors only")
 
@@ -82,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
             advertised=args.advertised,
             assignors=args.assignor,
             compatible=args.compatible,
+            metrics=args.metrics,
         )
     except SettingsError as error:
         print(f"kohort broker: {error}", file=sys.stderr)
@@ -141,7 +143,8 @@ async def _serve(broker: Broker, is_json: bool) -> None:
         others = ", ".join(f"{name} {each}" for name, each in list(listeners.items())[1:])
         ready = f"kohort broker ready on {address}" + (f" ({others})" if others else "")
         if is_json:
-            ready = json.dumps({"ready": True, "address": address, "listeners": listeners})
+            port = {} if broker.metrics is None else {"metrics_port": broker.metrics.endpoint.port}
+            ready = json.dumps({"ready": True, "address": address, "listeners": listeners, **port})
         print(ready, flush=True)
         for _ in broker.prepare():
             await asyncio.sleep(0)

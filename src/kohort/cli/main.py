@@ -26,6 +26,7 @@ VERBS = (
     "users",
     "explain",
     "console",
+    "exporter",
     "log",
     "migrate",
     "what-if",

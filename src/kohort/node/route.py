@@ -12,6 +12,7 @@ from typing import Any
 
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.exposition import Histogram
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api, flexible_from, request_class, response_class
 from kohort.wire.codec import Buffer, decoder, gatherer, stepwise_decoder, stepwise_gatherer
@@ -29,6 +30,10 @@ class Route:
         self._refuse: Callable[[Any, ErrorCode, str, int], Any] | None = getattr(module, f"refuse_{name}", None)
         self.overtakes: Callable[[Any, Any, Any, int], bool] | None = getattr(module, f"{name}_overtakes", None)
         """Whether a request may be served before the parked one that it came behind; most never are."""
+        self.served = 0
+        """Requests that were taken up."""
+        self.handled = Histogram()
+        """How long the handler took, of one request in `MEASURED_EVERY`, where time is measured."""
         self.decode = decoder(request_class(api), version)
         self.gather = gatherer(response_class(api), version)
         self.has_tagged_request = version >= flexible_from(api)

@@ -44,10 +44,10 @@ class StepScheduler:
     `elapsed_us` is a clock of microseconds; without one a turn ends after `TURN_STEPS` only.
     """
 
-    __slots__ = ("_elapsed_us", "_ends_us", "left", "waiting")
+    __slots__ = ("_ends_us", "elapsed_us", "left", "waiting")
 
     def __init__(self, elapsed_us: Callable[[], int] | None = None) -> None:
-        self._elapsed_us = elapsed_us
+        self.elapsed_us = elapsed_us
         self._ends_us: int | None = None
         """When this turn is over; None before it has looked at the clock."""
         self.left = TURN_STEPS
@@ -62,8 +62,8 @@ class StepScheduler:
 
     def look_at_clock(self) -> None:
         """End the turn if it lasts too long."""
-        if self._elapsed_us is not None:
-            now_us = self._elapsed_us()
+        if self.elapsed_us is not None:
+            now_us = self.elapsed_us()
             if self._ends_us is None:
                 self._ends_us = now_us + TURN_US
             elif now_us >= self._ends_us:

@@ -172,6 +172,14 @@ def setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def host_and_port(text: str) -> tuple[str, int]:
+    """Return the two halves of HOST:PORT, IPv6 in brackets; port 0 is any free one."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9308")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
 def topic_or_partitions(text: str) -> Named:
     """Return the topic of `TOPIC` or `TOPIC:0,1`, and its partitions, or None for all of them."""
     topic, colon, listed = text.partition(":")

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from kohort.client.admin.admin import Admin
 from kohort.client.producer.accumulator import Delivery
 from kohort.client.producer.producer import Producer
-from kohort.group.explain.explain import Explanation
+from kohort.group.explain.rebalance_counter import RebalanceCounter
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.node.groups.event_topic import EventStore, lost_fields
@@ -42,12 +41,6 @@ RETENTION_MS = 7 * 24 * 3_600_000
 
 NAMES_WAIT_MS = 3_000
 """How long events wait for the name of a new topic, which is looked up then."""
-
-MOST_GROUPS = 1_000
-"""Groups that have labels of their own, and whose events are folded."""
-
-OTHER_GROUPS = ""
-"""The label of all other groups."""
 
 TopicNames = Callable[[bytes], str | None]
 """Returns the name of a topic id of the cluster, or None."""
@@ -169,22 +162,13 @@ class ClusterEvents:
         await self._producer.stop()
 
 
-class RebalanceCounts:
-    """Counters by group and cause, folded from the groups' events; each batch is passed to `store`.
-
-    Names of groups are the clients', so only so many have labels of their own; the others are counted together.
-    """
+class RebalanceCounts(RebalanceCounter):
+    """Counters of rebalances in front of a store, to which each batch is passed."""
 
     def __init__(self, store: EventStore) -> None:
+        super().__init__()
         self._store = store
         self.names_wait_ms = store.names_wait_ms
-        self._explanations: dict[str, Explanation] = {}
-        self.rebalances: Counter[tuple[str, str]] = Counter()
-        """By group and cause, the rebalances that have ended."""
-        self.duration_s: defaultdict[str, float] = defaultdict(float)
-        """By group, for how long rebalances took."""
-        self.unowned_partition_s: defaultdict[str, float] = defaultdict(float)
-        """By group, partition-seconds without an owner."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return what the store knows."""
@@ -194,21 +178,5 @@ class RebalanceCounts:
         """Count what a batch shows, and store it. Raises StorageError or KafkaError."""
         for record in records:
             if record.value is not None:
-                self._count(json.loads(bytes(record.value)))
+                self.count(json.loads(bytes(record.value)))
         self._store.append(records, now_ms)
-
-    def _count(self, event: dict[str, Any]) -> None:
-        group_id = event["group"]
-        explanation = self._explanations.get(group_id)
-        if explanation is None:
-            if len(self._explanations) >= MOST_GROUPS:
-                if event["event"] == "round_opened":
-                    self.rebalances[OTHER_GROUPS, str(event["cause"]["kind"])] += 1
-                return
-            explanation = self._explanations[group_id] = Explanation(group_id, last=0, keeps_events=False)
-        ended = explanation.fold(event)
-        if ended is None:
-            return
-        self.rebalances[group_id, ended.cause.kind] += 1
-        self.duration_s[group_id] += ended.duration_ms() / 1000
-        self.unowned_partition_s[group_id] += ended.unowned_partition_s

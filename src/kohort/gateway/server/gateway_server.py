@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
@@ -18,7 +19,7 @@ from kohort.gateway.server.cluster_follower import ClusterFollower
 from kohort.gateway.server.cluster_topics import ClusterTopics
 from kohort.gateway.server.delayed_leaves import DelayedLeaves
 from kohort.gateway.server.event_stores import ClusterEvents, EventFile, NoStore, RebalanceCounts
-from kohort.gateway.server.gateway_metrics import MetricsEndpoint, exposition
+from kohort.gateway.server.gateway_metrics import gateway_metrics
 from kohort.gateway.server.gateway_ports import GatewayPorts, ListenFailed, listen_failure
 from kohort.gateway.server.group_assignors import GroupAssignors
 from kohort.gateway.server.group_lookup import GroupLookup
@@ -28,6 +29,8 @@ from kohort.gateway.server.order_follower import OrderFollower
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.events import Event
 from kohort.group.shard import Shard
+from kohort.model.exposition import MetricFamily
+from kohort.net.metrics_endpoint import MetricsEndpoint
 from kohort.net.server import Clock
 from kohort.node.configuration.config import Config
 from kohort.node.groups.event_topic import EventStore, EventWriter
@@ -158,8 +161,8 @@ class GatewayServer:
             return "draining"
         return "" if self.ports.counters.is_reachable else "no broker can be reached"
 
-    def _metrics(self) -> str:
-        return exposition(self.gateway, self.ports.counters, self.rebalances, self.clock.now_ms(), self.links)
+    def _metrics(self) -> Iterator[MetricFamily]:
+        return gateway_metrics(self.gateway, self.ports.counters, self.rebalances, self.clock.now_ms(), self.links)
 
     async def drain(self) -> None:
         """Let what waits pass, and close every connection as soon as it is idle; return when none is left.
@@ -190,7 +193,7 @@ class GatewayServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._assignors.stop()
-        await self.metrics.close()
+        self.metrics.close()
         await self._cluster.close()
         await self._admin.stop()
 

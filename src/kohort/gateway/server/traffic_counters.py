@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-BOUNDS_S = (0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.1, 1.0)
-"""Upper bounds of the histogram's buckets."""
-
-
-@dataclass(slots=True)
-class Histogram:
-    """How many durations fell into each bucket, and their sum."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
-    total_s: float = 0.0
-
-    def observe(self, duration_s: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(BOUNDS_S, duration_s)] += 1
-        self.total_s += duration_s
+from kohort.model.exposition import Histogram
 
 
 @dataclass(slots=True)

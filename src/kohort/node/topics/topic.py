@@ -123,6 +123,11 @@ class Partition:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     @property
+    def open_size(self) -> int:
+        """Bytes of the log; 0 where it was not opened yet, which would take time."""
+        return 0 if self._log is None else self._log.size
+
+    @property
     def log(self) -> PartitionLog:
         """The open log, or the failed one as long as it cannot be opened again. Raises StorageError."""
         if self._log is None:

@@ -10,10 +10,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kohort.gateway.gateway import Gateway
-from kohort.gateway.server.event_stores import MOST_GROUPS, OTHER_GROUPS, NoStore, RebalanceCounts
-from kohort.gateway.server.gateway_metrics import LABEL_LENGTH, exposition
-from kohort.gateway.server.traffic_counters import BOUNDS_S, Histogram, TrafficCounters
+from kohort.gateway.server.event_stores import NoStore, RebalanceCounts
+from kohort.gateway.server.gateway_metrics import gateway_metrics
+from kohort.gateway.server.traffic_counters import TrafficCounters
 from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.explain.rebalance_counter import MOST_GROUPS, OTHER_GROUPS
+from kohort.model.exposition import BOUNDS_S, LABEL_LENGTH, Histogram, exposition
 from kohort.wire.record_batches import Record
 
 DASHBOARD = Path(__file__).parents[4] / "docs" / "gateway-dashboard.json"
@@ -25,7 +27,7 @@ def counts() -> RebalanceCounts:
 
 def text_of(rebalances: RebalanceCounts, traffic: TrafficCounters | None = None) -> str:
     gateway = Gateway(GroupSettings(), lambda _shard, _event, _now_ms: None)
-    return exposition(gateway, traffic or TrafficCounters(), rebalances, 0)
+    return exposition(gateway_metrics(gateway, traffic or TrafficCounters(), rebalances, 0))
 
 
 def opened(group: str, at_ms: int = 1) -> Record:
