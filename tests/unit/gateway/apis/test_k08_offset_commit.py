@@ -36,6 +36,16 @@ def test_the_answer_to_a_commit_of_a_timer_waits_where_the_policy_has_it() -> No
     assert len(at_once.to_client) == 2
 
 
+def test_the_answer_to_a_commit_of_kafka_python_s_timer_waits_without_a_policy_until_a_close_sends_another() -> None:
+    member = committing_by_timer(-1)
+    member.commit(20_000)
+    assert not member.to_client
+    member.commit(20_200)
+    assert len(member.to_client) == 3
+    leave(member, 20_201)
+    assert len(member.to_client) == 4
+
+
 def test_the_commit_of_a_member_that_closes_is_answered_at_once() -> None:
     for first_ms in (400, 3_500):  # its first one at all, too
         member = group("a", "b", policies=PolicyTable((Policy(treatment=Treatment.PARK, commit_delay_ms=5_000),)))["a"]
