@@ -11,6 +11,7 @@ import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from kohort.group.explain.rebalance_counter import RebalanceCounter
@@ -119,8 +120,10 @@ class BrokerMetrics:
             self._next_event = max(self._next_event, log.log_start_offset)
             for view in log.read(self._next_event, EVENT_BYTES):
                 for header, batch in iter_batches(view):
-                    for record in decode_batch(batch):
-                        self._rebalances.count(json.loads(record.value or b"{}"))
                     self._next_event = header.last_offset + 1
+                    for record in decode_batch(batch):
+                        with suppress(ValueError):  # any client with WRITE may have written it
+                            if isinstance(event := json.loads(record.value or b""), dict):
+                                self._rebalances.count(event)
         except (KafkaError, StorageError):
             pass  # the broker's log has the reason; the next scrape tries again

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.rebalance_report import EventFields
+from kohort.group.explain.rebalance_report import EventFields, cause_of
 from kohort.model.exposition import MetricFamily, counter
 
 MOST_GROUPS = 1_000
@@ -32,13 +32,19 @@ class RebalanceCounter:
         """By group, partition-seconds without an owner."""
 
     def count(self, event: EventFields) -> None:
-        """Take one event of any group."""
+        """Take one event of any group; with one that another program wrote, its group begins anew."""
+        try:
+            self._count(event)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            self._explanations.pop(str(event.get("group")), None)
+
+    def _count(self, event: EventFields) -> None:
         group_id = str(event.get("group"))
         explanation = self._explanations.get(group_id)
         if explanation is None:
             if len(self._explanations) >= MOST_GROUPS:
                 if event.get("event") == "round_opened":
-                    self.rebalances[OTHER_GROUPS, str(event["cause"]["kind"])] += 1
+                    self.rebalances[OTHER_GROUPS, cause_of(event).kind] += 1
                 return
             explanation = self._explanations[group_id] = Explanation(group_id, last=0, keeps_events=False)
         ended = explanation.fold(event)
