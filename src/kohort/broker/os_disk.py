@@ -180,13 +180,6 @@ class OsFile:
         self._map = self._disk.map(self)
         self._view = memoryview(self._map)
 
-    def write_at(self, position: int, content: Buffer) -> None:
-        if position + len(content) > self._size:
-            raise StorageError(errno.EINVAL, "write_at goes beyond the end", self.path)
-        self._forget_chunks()
-        with _storage_errors(self.path):
-            os.pwrite(self._disk.descriptor(self), content, position)
-
     def truncate(self, size: int) -> None:
         self._forget_chunks()
         self._view = memoryview(b"")

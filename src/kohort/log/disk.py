@@ -56,9 +56,6 @@ class File(Protocol):
     def read(self, position: int, size: int) -> memoryview:
         """Return up to `size` bytes from `position`, fewer only at the end; where it can, without a copy."""
 
-    def write_at(self, position: int, content: Buffer) -> None:
-        """Overwrite bytes inside the file."""
-
     def truncate(self, size: int) -> None:
         """Cut the file to `size` bytes. Views of it that were read before must be gone."""
 

@@ -53,13 +53,6 @@ class MemoryFile:
         self._disk.meet_fault("read", self.path)
         return memoryview(bytes(memoryview(self.content)[position : position + size]))
 
-    def write_at(self, position: int, content: Buffer) -> None:
-        self._disk.meet_fault("write", self.path)
-        if position + len(content) > len(self.content):
-            raise StorageError(errno.EINVAL, "write_at goes beyond the end", self.path)
-        self.content[position : position + len(content)] = content
-        self.flushed = min(self.flushed, position)
-
     def truncate(self, size: int) -> None:
         self._disk.meet_fault("truncate", self.path)
         del self.content[size:]

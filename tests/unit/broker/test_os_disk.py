@@ -148,13 +148,6 @@ def test_a_file_is_never_cut_under_a_view(disk: OsDisk) -> None:
     assert file.read(9, 100) == b"xyy"
 
 
-def test_what_is_overwritten_is_read_anew(disk: OsDisk) -> None:
-    file = disk.open("f", create=True)
-    file.append([b"aaaa"])
-    file.write_at(1, b"bb")
-    assert file.read(0, 4) == b"abba"
-
-
 # -- bounds
 
 
@@ -263,7 +256,6 @@ def test_a_disk_that_is_read_only_changes_nothing(tmp_path: Path) -> None:
     changes = (
         lambda: file.append([b"x"]),
         lambda: file.truncate(0),
-        lambda: file.write_at(0, b"x"),
         lambda: sealed.open("d/new", create=True),
         lambda: sealed.remove("d/f"),
         lambda: sealed.rename("d/f", "d/g"),

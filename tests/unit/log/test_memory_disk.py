@@ -8,7 +8,7 @@ from kohort.log.disk import Disk, DiskFull, StorageError, read_file, replace_fil
 from kohort.log.memory_disk import MemoryDisk
 
 
-def test_files_are_appended_read_overwritten_and_cut(disk: Disk) -> None:
+def test_files_are_appended_read_and_cut(disk: Disk) -> None:
     disk.make_directory("a/b")
     file = disk.open("a/b/c", create=True)
     assert file.append([b"hello ", bytearray(b"wor"), memoryview(b"ld")]) == 0
@@ -18,24 +18,14 @@ def test_files_are_appended_read_overwritten_and_cut(disk: Disk) -> None:
     assert file.read(6, 5) == b"world"
     assert file.read(6, 500) == b"world!"
     assert file.read(12, 5) == file.read(99, 5) == b""
-    file.write_at(0, b"J")
     file.truncate(5)
-    assert (file.size, bytes(file.read(0, 99))) == (5, b"Jello")
+    assert (file.size, bytes(file.read(0, 99))) == (5, b"hello")
     file.append([b"?"])
     file.flush()
     file.close()
-    assert read_file(disk, "a/b/c") == b"Jello?"
+    assert read_file(disk, "a/b/c") == b"hello?"
     assert disk.open("a/b/c").size == 6
     assert disk.open("a/b/c", create=True).size == 6, "create takes what is there"
-
-
-def test_a_write_beyond_the_end_is_refused(disk: Disk) -> None:
-    disk.make_directory("a")
-    file = disk.open("a/f", create=True)
-    file.append([b"abc"])
-    with pytest.raises(StorageError):
-        file.write_at(2, b"xy")
-    assert file.read(0, 9) == b"abc"
 
 
 def test_names_are_listed_sorted_renamed_and_removed(disk: Disk) -> None:

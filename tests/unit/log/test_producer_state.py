@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.log.workbench import DIRECTORY, append, batch, fill, names, open_log
+from tests.unit.log.workbench import DIRECTORY, append, batch, fill, names, open_log, overwrite
 
 from kohort.log.disk import Disk
 from kohort.log.memory_disk import MemoryDisk
@@ -207,7 +207,7 @@ def test_a_restart_remembers_the_producers(disk: Disk, ending: str) -> None:
         if "without" in ending:
             disk.remove(f"{DIRECTORY}/{name}")
         elif "bad" in ending:
-            disk.open(f"{DIRECTORY}/{name}").write_at(3, b"\xff\xff")
+            overwrite(disk, f"{DIRECTORY}/{name}", 3, b"\xff\xff")
     log = open_log(disk)
     assert log.log_end_offset == end
     assert isinstance(produce(log, sequence - 3, 3), Duplicate)

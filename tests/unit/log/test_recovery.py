@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, rows
+from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, overwrite, rows
 
 from kohort.log.disk import Disk, DiskFull, StorageError, read_file
 from kohort.log.memory_disk import MemoryDisk
@@ -76,17 +76,14 @@ def test_a_zeroed_end_is_cut(disk: Disk) -> None:
     append(log, batch(4))
     log.close()
     disk.remove(f"{DIRECTORY}/clean-shutdown")
-    file = disk.open(last_log(disk))
-    file.write_at(file.size - 100, bytes(100))
+    damage(disk, disk.open(last_log(disk)).size - 100, bytes(100))
     log = open_log(disk)
     assert log.log_end_offset == 1
     assert len(everything(log)) == 1
 
 
 def damage(disk: Disk, position: int, content: bytes) -> None:
-    file = disk.open(last_log(disk))
-    file.write_at(position, content)
-    file.close()
+    overwrite(disk, last_log(disk), position, content)
 
 
 def test_a_valid_batch_behind_a_damaged_one_is_never_cut(disk: Disk) -> None:

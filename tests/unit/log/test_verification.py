@@ -7,7 +7,7 @@ from dataclasses import replace
 from struct import Struct
 
 import pytest
-from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log
+from tests.unit.log.workbench import DIRECTORY, SMALL, append, batch, everything, fill, names, open_log, overwrite
 
 from kohort.log.disk import Disk, StorageError, read_file
 from kohort.log.memory_disk import MemoryDisk, failing
@@ -35,12 +35,6 @@ def values(rows: list) -> list[tuple[int, bytes | None]]:
 
 def found_in(disk: Disk) -> list[Damage]:
     return verify(disk, DIRECTORY)[1]
-
-
-def overwrite(disk: Disk, path: str, position: int, content: bytes) -> None:
-    file = disk.open(path)
-    file.write_at(position, content)
-    file.close()
 
 
 def place_of(disk: Disk, path: str, number: int) -> tuple[int, int, int, int]:

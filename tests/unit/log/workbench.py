@@ -55,5 +55,15 @@ def everything(log: PartitionLog, max_bytes: int = 500, up_to: int | None = None
     return found
 
 
+def overwrite(disk: Disk, path: str, position: int, content: bytes) -> None:
+    """Put other bytes in a file, as a failing medium does."""
+    file = disk.open(path)
+    damaged = bytearray(file.read(0, file.size))
+    damaged[position : position + len(content)] = content
+    file.truncate(0)
+    file.append([damaged])
+    file.close()
+
+
 def names(disk: Disk, suffix: str) -> list[str]:
     return [name for name in disk.list(DIRECTORY) if name.endswith(suffix)]
