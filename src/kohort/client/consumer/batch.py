@@ -84,23 +84,19 @@ class Batch:
     def __init__(
         self,
         partition: TopicPartition,
-        raw: Sequence[RawBatch],
+        visible: VisibleBatches,
         *,
         first_offset: int,
-        next_offset: int,
         high_watermark: int,
-        whole: memoryview | None = None,
         check_crcs: bool = True,
         records: list[Record] | None = None,
         deserializers: Deserializers | None = None,
     ) -> None:
         self.partition = partition
         self.first_offset = first_offset
-        self.next_offset = next_offset
+        self._raw, self._whole, self.next_offset, _ = visible
         self.high_watermark = high_watermark
-        self.leader_epoch = raw[-1].header.partition_leader_epoch if raw else -1
-        self._raw = raw
-        self._whole = whole
+        self.leader_epoch = self._raw[-1].header.partition_leader_epoch if self._raw else -1
         self._check_crcs = check_crcs
         self._records = records
         self._deserializers = deserializers
@@ -208,9 +204,8 @@ class Batch:
         ]
         return Batch(
             self.partition,
-            raw,
+            VisibleBatches(raw, None, next_offset),
             first_offset=first_offset,
-            next_offset=next_offset,
             high_watermark=self.high_watermark,
             check_crcs=self._check_crcs,
             records=records,

@@ -182,11 +182,9 @@ class Fetcher:
             state.buffer_batch(
                 Batch(
                     state.partition,
-                    visible.raw,
+                    visible,
                     first_offset=offset,
-                    next_offset=visible.next_offset,
                     high_watermark=fetched.high_watermark,
-                    whole=visible.whole,
                     check_crcs=self._config.check_crcs,
                     deserializers=self._deserializers,
                 )

@@ -35,10 +35,9 @@ def flapping(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             f"from {counted(len(hosts), 'host')} ({', '.join(hosts[:3])})",
             "two processes have the same group.instance.id, or one is restarted all the time: give each its own",
             since_ms=events[0].at_ms,
-            until_ms=events[-1].at_ms,
             value=float(len(events)),
             evidence=[event.evidence() for event in events],
-        )
+        )._replace(until_ms=events[-1].at_ms)
 
 
 def rewound(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
@@ -74,10 +73,9 @@ def _rewound(facts: Facts, commits: list[CommitOf], name: str, severity: str, re
         f"by up to {counted(farthest, 'record')}{remark}",
         advice,
         since_ms=min(commit.at_ms for commit in commits),
-        until_ms=max(commit.at_ms for commit in commits),
         value=float(len(commits)),
         evidence=[_evidence(commit) for commit in commits],
-    )
+    )._replace(until_ms=max(commit.at_ms for commit in commits))
 
 
 def _evidence(commit: CommitOf) -> Evidence:

@@ -234,14 +234,12 @@ class Facts:
         advice: str,
         *,
         since_ms: int,
-        until_ms: int | None = None,
         value: float | None = None,
         evidence: Iterable[Evidence],
     ) -> Finding:
-        """Return a finding about the group; its last record proves what has no other evidence."""
-        until_ms = self.now_ms if until_ms is None else until_ms
+        """Return a finding about the group, until now; its last record proves what has no other evidence."""
         proof = list(evidence) or [self.state_evidence("the group's last record")]
-        return Finding(self.source, self.group, name, severity, sentence, since_ms, until_ms, value, proof, advice)
+        return Finding(self.source, self.group, name, severity, sentence, since_ms, self.now_ms, value, proof, advice)
 
 
 def picked(evidence: Sequence[Evidence], most: int) -> list[Evidence]:

@@ -65,10 +65,9 @@ def expiring(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         f"the offsets of {counted(facts.committed_partitions, 'partition')} expire in {duration_text(left_ms)}{since}",
         "start a member, or commit them again; else its next start begins by auto.offset.reset",
         since_ms=facts.emptied_ms or facts.last_commit_ms or facts.last_seen_ms,
-        until_ms=expiry_ms,
         value=left_ms / 1000,
         evidence=[facts.state_evidence("the last record of the group, from which the retention counts")],
-    )
+    )._replace(until_ms=expiry_ms)
 
 
 def _expiry_ms(facts: Facts, settings: Thresholds) -> int | None:

@@ -44,10 +44,9 @@ def storm(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             + _restless(moves),
             "find in that member's log why it ends; group.instance.id or a longer session timeout avoids rebalances",
             since_ms=since_ms,
-            until_ms=until_ms,
             value=float(worst.rebalances),
             evidence=sorted(each.evidence() for each in in_worst),
-        )
+        )._replace(until_ms=until_ms)
 
 
 def _stormy(hours: Sequence[HourOf], least: int) -> Iterator[list[HourOf]]:
@@ -160,10 +159,9 @@ def loop(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
             f"{duration_text(interval_ms)} was over, and joined again each time",
             "the records of one poll take too long: set a smaller max.poll.records, or a longer max.poll.interval.ms",
             since_ms=longest[0].joined.at_ms,
-            until_ms=longest[-1].left.at_ms,
             value=float(len(longest)),
             evidence=[each.evidence() for stay in longest for each in (stay.joined, stay.left)],
-        )
+        )._replace(until_ms=longest[-1].left.at_ms)
 
 
 def _stays(facts: Facts) -> dict[tuple[str, str], list[Stay]]:

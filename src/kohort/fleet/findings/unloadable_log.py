@@ -25,10 +25,9 @@ def find(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         f"{found.first[0].sentence}: not loaded by {found.versions} ({', '.join(found.tickets)})",
         "no coordinator of these versions should take over this partition; kohort log check lists every record",
         since_ms=found.first[0].at_ms,
-        until_ms=found.last_ms,
         value=float(found.count),
         evidence=[
             Evidence(facts.partition, each.offset, each.at_ms, f"{each.ticket}: {each.sentence}")
             for each in found.first[: settings.evidence_rows]
         ],
-    )
+    )._replace(until_ms=found.last_ms)

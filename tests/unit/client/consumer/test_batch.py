@@ -30,7 +30,7 @@ def marker(offset: int, kind: ControlType, producer_id: int) -> bytes:
 
 def batch(*parts: bytes, first: int = 0, aborted: list[tuple[int, int]] | None = None) -> Batch:
     seen = visible_batches(memoryview(b"".join(parts)), first, aborted)
-    return Batch(T0, seen.raw, first_offset=first, next_offset=seen.next_offset, high_watermark=99, whole=seen.whole)
+    return Batch(T0, seen, first_offset=first, high_watermark=99)
 
 
 def offsets(found: Batch) -> list[int]:

@@ -29,7 +29,7 @@ def partitions() -> PartitionTable:
         whole = memoryview(encode_batch([Record(0, 1, None, b"v")] * 5))
         seen = visible_batches(whole, 0, None)
         state.seek(0)
-        state.buffer_batch(Batch(state.partition, seen.raw, first_offset=0, next_offset=5, high_watermark=5))
+        state.buffer_batch(Batch(state.partition, seen, first_offset=0, high_watermark=5))
     return table
 
 
