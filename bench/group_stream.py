@@ -42,7 +42,7 @@ def milliseconds(run: Callable[[], object]) -> float:
 
 def from_memory(spark: SparkSession, table: pa.Table) -> None:
     """Run rows that are in memory to the noop sink."""
-    from kohort.spark.rows.spark_columns import spark_schema
+    from kohort.spark.rows.record_frames import spark_schema
 
     noop(spark.createDataFrame(table, schema=spark_schema()))
 

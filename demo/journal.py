@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.assignment import Partitions, by_topic
 from kohort.model.ids import TopicPartition
 from kohort.spark.rows.rounds import OffsetRange, Round

@@ -22,8 +22,8 @@ from kohort.assign import RangeAssignor
 from kohort.spark.group_stream import GroupStream
 from kohort.spark.into_table import ExactlyOnce, exactly_once
 from kohort.spark.rows.read_rows import ARROW_SCHEMA
+from kohort.spark.rows.record_frames import spark_schema
 from kohort.spark.rows.rounds import Round
-from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.spark_session import build
 from kohort.spark.tables import DeltaLakeTable
 

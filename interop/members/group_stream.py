@@ -14,7 +14,7 @@ from interop.members.report import Options, Report, options
 from kohort import CooperativeStickyAssignor, RangeAssignor
 from kohort.assign import Assignor
 from kohort.client.decode.arrow_decoder import warm
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.spark import GroupStream, Round, build
 

@@ -19,7 +19,7 @@ from kohort import (
 from kohort.assign import Assignor, GroupSpec
 from kohort.assign.custom import assignor
 from kohort.client.errors import CommitFailed
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition

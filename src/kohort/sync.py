@@ -13,18 +13,18 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from kohort.client.admin.admin import Admin as _Admin
 from kohort.client.background_loop import Runner
+from kohort.client.cluster.committed_offsets import GroupMetadata
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import STOP_TIMEOUT_MS
 from kohort.client.consumer.consumer import Consumer as _Consumer
 from kohort.client.consumer.topic_subscription import Topic
-from kohort.client.group_metadata import GroupMetadata
+from kohort.client.membership.user_callbacks import ListenerCallback, RebalanceListener, finished, listener_of
 from kohort.client.producer.accumulator import Delivery as _Delivery
 from kohort.client.producer.accumulator import RecordMetadata
 from kohort.client.producer.open_transaction import Offsets
 from kohort.client.producer.open_transaction import Transaction as _Transaction
 from kohort.client.producer.producer import Headers
 from kohort.client.producer.producer import Producer as _Producer
-from kohort.client.rebalance_listener import Callback, RebalanceListener, finished, listener_of
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
@@ -188,9 +188,9 @@ class Consumer(_Blocking[_Consumer]):
         topics: Topic | Iterable[Topic],
         listener: RebalanceListener | None = None,
         *,
-        on_assigned: Callback | None = None,
-        on_revoked: Callback | None = None,
-        on_lost: Callback | None = None,
+        on_assigned: ListenerCallback | None = None,
+        on_revoked: ListenerCallback | None = None,
+        on_lost: ListenerCallback | None = None,
     ) -> None:
         """Read these topics, and no others, from now on. Everything else as `kohort.Consumer.subscribe`."""
         user = listener_of(listener, on_assigned, on_revoked, on_lost)

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.scripted_broker import TOPIC_ID, ScriptedBroker, heartbeat_answer
 
 from kohort.client import Cluster, CommitFailed, Membership, MembershipSettings, OffsetAndMetadata, RebalanceListener
-from kohort.client.rebalance_listener import RebalanceListener as Listener
+from kohort.client.membership.user_callbacks import RebalanceListener as Listener
 from kohort.member.inputs import Subscribed
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode

@@ -11,7 +11,7 @@ import sys
 
 from tests.spark.storing_job import open_table
 
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.spark import GroupStream, build, exactly_once
 
 

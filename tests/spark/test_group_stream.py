@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from tests.spark.cluster import Topic, wait_until_assigned
 
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.errors import KafkaError
 from kohort.spark import GroupStream, exactly_once
 from kohort.wire.record_batches import Record

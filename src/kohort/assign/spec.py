@@ -61,24 +61,19 @@ class Assignor(Protocol):
     @property
     def name(self) -> str:
         """Return the protocol name that all members must have in common, such as `range`."""
-        ...
 
     @property
     def protocols(self) -> tuple[RebalanceProtocol, ...]:
         """Return the rebalance protocols that this assignor's assignments are safe under, lowest first."""
-        ...
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Return one assignment for every member of `spec`."""
-        ...
 
     def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
         """Return what the member sends to the leader's assignor besides its subscription, or None."""
-        ...
 
     def on_assignment(self, assignment: Assignment, generation: int) -> None:
         """Take notice of the member's new assignment, after it has revoked and before it owns what is new."""
-        ...
 
 
 class StatelessAssignor:

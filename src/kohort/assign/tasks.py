@@ -49,15 +49,12 @@ class ReadsLags(Protocol):
     @property
     def is_settled(self) -> bool:
         """Whether no move waits for a copy, as far as this member's assignment shows."""
-        ...
 
     def update_lags(self, lags: Mapping[TopicPartition, int]) -> None:
         """Take the lag of each copy, in records; the next JoinGroup carries them."""
-        ...
 
     def probing_ms(self, assignment: Assignment) -> int | None:
         """Return after how many milliseconds a member with this assignment rejoins if nothing else happens, or None."""
-        ...
 
 
 class TasksAssignor:

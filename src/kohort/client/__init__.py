@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kohort.client.admin.group_descriptions import GroupListing as GroupListing
     from kohort.client.admin.group_descriptions import MemberDescription as MemberDescription
     from kohort.client.cluster.cluster import Cluster as Cluster
+    from kohort.client.cluster.committed_offsets import GroupMetadata as GroupMetadata
     from kohort.client.cluster.committed_offsets import OffsetAndMetadata as OffsetAndMetadata
     from kohort.client.cluster.list_offsets import OffsetAndTimestamp as OffsetAndTimestamp
     from kohort.client.cluster.metadata import Broker as Broker
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from kohort.client.errors import TransactionRetriable as TransactionRetriable
     from kohort.client.errors import UnknownPartition as UnknownPartition
     from kohort.client.errors import UnknownTopic as UnknownTopic
-    from kohort.client.group_metadata import GroupMetadata as GroupMetadata
     from kohort.client.membership.membership import Membership as Membership
     from kohort.client.membership.membership import MembershipSettings as MembershipSettings
+    from kohort.client.membership.user_callbacks import RebalanceListener as RebalanceListener
     from kohort.client.own_groups.group_member import GroupMember as GroupMember
     from kohort.client.own_groups.group_protocols import BytesCodec as BytesCodec
     from kohort.client.own_groups.group_protocols import CooperativeProtocol as CooperativeProtocol
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
     from kohort.client.producer.accumulator import RecordMetadata as RecordMetadata
     from kohort.client.producer.open_transaction import Transaction as Transaction
     from kohort.client.producer.producer import Producer as Producer
-    from kohort.client.rebalance_listener import RebalanceListener as RebalanceListener
     from kohort.model.lag import Lag as Lag
     from kohort.model.lag import LagReason as LagReason
     from kohort.net.sasl import Sasl as Sasl
@@ -69,7 +69,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.client.admin.admin": "Admin ConfigEntry ConfigSource ResourceType",
         "kohort.client.admin.group_descriptions": "GroupDescription GroupListing MemberDescription",
         "kohort.client.cluster.cluster": "Cluster",
-        "kohort.client.cluster.committed_offsets": "OffsetAndMetadata",
+        "kohort.client.cluster.committed_offsets": "GroupMetadata OffsetAndMetadata",
         "kohort.client.cluster.list_offsets": "OffsetAndTimestamp",
         "kohort.client.cluster.metadata": "Broker ClusterView PartitionView TopicView",
         "kohort.client.consumer.batch": "Batch",
@@ -81,8 +81,8 @@ __getattr__, __dir__ = lazy_exports(
             "ProducerFenced RebalanceInProgress TransactionAbortable TransactionAborted TransactionError "
             "TransactionFatal TransactionRetriable UnknownPartition UnknownTopic"
         ),
-        "kohort.client.group_metadata": "GroupMetadata",
         "kohort.client.membership.membership": "Membership MembershipSettings",
+        "kohort.client.membership.user_callbacks": "RebalanceListener",
         "kohort.client.own_groups.group_member": "GroupMember",
         "kohort.client.own_groups.group_protocols": (
             "BytesCodec CooperativeProtocol EagerProtocol JsonCodec MemberMetadata share_evenly"
@@ -90,7 +90,6 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.client.producer.accumulator": "Delivery RecordMetadata",
         "kohort.client.producer.open_transaction": "Transaction",
         "kohort.client.producer.producer": "Producer",
-        "kohort.client.rebalance_listener": "RebalanceListener",
         "kohort.model.lag": "Lag LagReason",
         "kohort.net.sasl": "Sasl",
     },

@@ -29,12 +29,10 @@ class ObservedMembership(Protocol):
     @property
     def member(self) -> ClassicMember | ConsumerMember:
         """The state machine in force."""
-        ...
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of its subscription, as far as their names are known."""
-        ...
 
 
 class ClientObserver:

@@ -31,11 +31,9 @@ class Tasks(Protocol):
 
     def run(self, work: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> Iterator[ResultT]:
         """Yield the result of each task as it ends. Raises what a task raises."""
-        ...
 
     def progress(self) -> tuple[int, int]:
         """Return how many of the running tasks are done, and how many there are."""
-        ...
 
 
 class LocalTasks:

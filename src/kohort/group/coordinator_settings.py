@@ -33,22 +33,18 @@ class TopicImage(Protocol):
 
     def topic(self, name: str) -> ImageTopic | None:
         """Return the topic of that name, or None."""
-        ...
 
     def topic_by_id(self, topic_id: bytes) -> ImageTopic | None:
         """Return the topic with that id, or None."""
-        ...
 
     def matching(self, regex: str, group_id: str) -> frozenset[str] | None:
         """Return the names of topics that a regular expression of a group matches as a whole (RE2).
 
         It must be a valid one. None: it is not known now which topics the group's members may describe.
         """
-        ...
 
     def regex_error(self, regex: str) -> str | None:
         """Return why an expression cannot be used, or None."""
-        ...
 
 
 class NoTopics:

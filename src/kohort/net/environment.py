@@ -22,19 +22,15 @@ class Environment(Protocol):
 
     def random(self) -> float:
         """Return a number of [0, 1)."""
-        ...
 
     def randbytes(self, count: int, /) -> bytes:
         """Return so many random bytes."""
-        ...
 
     def wall_ms(self) -> int:
         """Return milliseconds since the epoch."""
-        ...
 
     def refuse(self, what: str) -> None:
         """Raise where this environment has no such thing (`threads`)."""
-        ...
 
 
 def _of_loop() -> Environment | None:

@@ -61,7 +61,6 @@ class Caller(Protocol):
 
     async def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
         """Send a request and return its answer."""
-        ...
 
 
 async def authenticate(connection: Caller, sasl: Sasl) -> float:

@@ -107,7 +107,6 @@ class Login(Protocol):
 
     def step(self, token: bytes) -> tuple[bytes, User | None]:
         """Take a client's token; return the answer and, when the exchange is over, the user. Raises LoginFailed."""
-        ...
 
 
 class PlainLogin:

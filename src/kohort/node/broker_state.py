@@ -1,13 +1,16 @@
-"""What the broker remembers across restarts besides records: topics, settings, producer ids, its epoch.
+"""What the broker remembers across restarts besides records, and what the parts of one node share.
 
-The one writer and reader of the metadata log. Each start writes an epoch, so leader epochs grow with every
-restart; producer ids are reserved in blocks, so that none is ever given twice.
+`BrokerState` has topics, settings, producer ids and the broker's epoch: the one writer and reader of the metadata log.
+Each start writes an epoch, so leader epochs grow with every restart; producer ids are reserved in blocks, so that none
+is ever given twice. A part of a node is handed `Services`, or only those of its fields that it needs; none knows the
+node that puts them together.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from kohort.group.coordinator_settings import GroupConfig
 from kohort.log.disk import Disk, StorageError
@@ -21,8 +24,8 @@ from kohort.node.configuration.config import Config, GroupResourceConfig
 from kohort.node.disk_health import DiskHealth
 from kohort.node.durability import Durability
 from kohort.node.metadata_log import Entry, MetadataLog
-from kohort.node.step_scheduler import Steps
-from kohort.node.timers import NodeClock
+from kohort.node.step_scheduler import Steps, StepScheduler
+from kohort.node.timers import NodeClock, Timers
 from kohort.node.topics.topic import Storage
 from kohort.node.topics.topics import Topics
 
@@ -284,3 +287,22 @@ def _effective(own: GroupResourceConfig) -> GroupConfig:
         heartbeat_interval_ms=own.consumer_heartbeat_interval_ms,
         assignment_interval_ms=own.consumer_assignment_interval_ms,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The shared parts of one node, each built before what uses it."""
+
+    config: Config
+    disk: Disk
+    random_bytes: Callable[[int], bytes]
+    clock: NodeClock
+    timers: Timers
+    durability: Durability
+    steps: StepScheduler
+    state: BrokerState
+
+    @property
+    def topics(self) -> Topics:
+        """The topics of this broker."""
+        return self.state.topics

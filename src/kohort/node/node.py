@@ -15,11 +15,10 @@ from kohort.assign.server.spec import ServerAssignor
 from kohort.log.disk import Disk
 from kohort.node.apis.context import ApiContext
 from kohort.node.authentication import ClaimsOf
-from kohort.node.broker_state import BrokerState
+from kohort.node.broker_state import BrokerState, Services
 from kohort.node.configuration.config import Config
 from kohort.node.connections import Connections
 from kohort.node.durability import Durability, Flush
-from kohort.node.services import Services
 from kohort.node.step_scheduler import StepScheduler
 from kohort.node.timers import NodeClock, Timers
 from kohort.node.topics.log_cleaner import LogCleaner

@@ -18,11 +18,11 @@ from kohort.log.disk import StorageError
 from kohort.log.transaction_records import encode_event, read_event
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
+from kohort.node.broker_state import Services
 from kohort.node.durability import Durability
 from kohort.node.groups.coordinator import OFFSETS_TOPIC, Coordinator
 from kohort.node.groups.offsets_partition import RESTORE, CoordinatedPartition, Status
 from kohort.node.groups.runtime import RELOAD_MS, load_later
-from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import Partition, Topic
 from kohort.transaction.commands import (

@@ -30,7 +30,6 @@ class Read(Protocol):
 
     def __call__(self, part: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a part."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,6 @@ class MapsInArrow(Protocol):
 
     def mapInArrow(self, function: Task, schema: str) -> DataFrame:  # noqa: N802 - as Spark has it
         """Return what a function makes of the rows in Spark's tasks."""
-        ...
 
 
 def in_tasks(frame: MapsInArrow, work: Callable[[Iterator[pa.RecordBatch]], Any]) -> list[Any]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from kohort.client.consumer.range_reader import RangeReader
 from kohort.client.decode.arrow_decoder import warm
 from kohort.client.errors import CommitFailed
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from kohort.model.ids import TopicPartition
-from kohort.spark.rows.frame_spans import (
+from kohort.spark.rows.record_frames import (
     PLACE,
     Spans,
     computed_once,

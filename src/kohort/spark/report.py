@@ -11,7 +11,7 @@ from html import escape
 from itertools import pairwise
 from typing import NamedTuple
 
-from kohort.client.rebalance_listener import RebalanceListener, finished
+from kohort.client.membership.user_callbacks import RebalanceListener, finished
 from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.html_page import cards, document, table
 from kohort.drawing.ownership_drawing import (

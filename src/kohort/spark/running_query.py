@@ -15,7 +15,7 @@ from kohort.model.ids import TopicPartition
 from kohort.spark.membership.query_listener import is_published
 from kohort.spark.membership.shared_state import SharedState
 from kohort.spark.membership.stream_offset import StreamOffset
-from kohort.spark.rows.frame_spans import Spans
+from kohort.spark.rows.record_frames import Spans
 from kohort.spark.running_session import is_remote
 
 if TYPE_CHECKING:

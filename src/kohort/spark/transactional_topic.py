@@ -13,17 +13,16 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
-from kohort.client.cluster.committed_offsets import REFUSALS
+from kohort.client.cluster.committed_offsets import REFUSALS, GroupMetadata
 from kohort.client.errors import CommitFailed, TransactionAbortable, TransactionError, TransactionFatal
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.producer_config import CompressionType, ProducerConfig
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
 from kohort.spark.rows.read_settings import security
+from kohort.spark.rows.record_frames import record_columns
 from kohort.spark.rows.rounds import Round
-from kohort.spark.rows.spark_columns import record_columns
 from kohort.spark.running_query import running_query
 from kohort.spark.running_session import is_remote, parallelism
 from kohort.spark.tables.table import BATCHES

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from kohort.client.rebalance_listener import Callbacks
+from kohort.client.membership.user_callbacks import Callbacks
 from kohort.drawing.ownership_drawing import RateColumns, ValueLine
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.group_progress import GroupProgress

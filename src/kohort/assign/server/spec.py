@@ -65,8 +65,6 @@ class ServerAssignor(Protocol):
     @property
     def name(self) -> str:
         """Return the name that members ask for, such as `uniform`."""
-        ...
 
     def assign(self, group: ServerGroup) -> Mapping[str, IdPartitions]:
         """Return the target of every member. Raises whatever it likes: the target in force then stays."""
-        ...

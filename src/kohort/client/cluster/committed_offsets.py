@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kohort.client.arguments import by_partition, check_text, whole_number
 from kohort.client.cluster.cluster import Cluster
@@ -18,6 +19,16 @@ from kohort.model.assignment import by_topic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.messages import OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse
+
+
+class GroupMetadata(NamedTuple):
+    """Who a consumer is in its group; generation -1 before it has joined, in the consumer protocol the member epoch."""
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
 
 NEWEST_BY_NAME = 9
 NEWEST_BY_ID = 10

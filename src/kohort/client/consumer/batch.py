@@ -18,7 +18,7 @@ from kohort.model.lag import LagReason, OldestRecord, UnreadRecords
 from kohort.wire.compression import CompressionUnavailable
 from kohort.wire.record_batches import BatchHeader, CorruptBatch, Record, check_batch, decode_batch
 from kohort.wire.unread_records import count_batches
-from kohort.wire.visible_batches import RawBatch
+from kohort.wire.visible_batches import VisibleBatches
 
 if TYPE_CHECKING:
     import pyarrow as pa

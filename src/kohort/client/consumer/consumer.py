@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, committable
+from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, committable
 from kohort.client.cluster.list_offsets import EARLIEST, LATEST, UNKNOWN_MS, OffsetAndTimestamp, list_ends, list_offsets
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
@@ -24,9 +24,7 @@ from kohort.client.consumer.positions import Positions
 from kohort.client.consumer.rebalance_callbacks import CallbackGate, RebalanceCallbacks
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
 from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
-from kohort.client.group_metadata import GroupMetadata
-from kohort.client.membership.user_callbacks import Lags
-from kohort.client.rebalance_listener import Callback, RebalanceListener, listener_of
+from kohort.client.membership.user_callbacks import Lags, ListenerCallback, RebalanceListener, listener_of
 from kohort.client.settings import config_of, takes_settings
 from kohort.client.synchronization import BroadcastEvent
 from kohort.member.rebalance_metrics import RebalanceMetrics
@@ -162,9 +160,9 @@ class Consumer:
         topics: Topic | Iterable[Topic],
         listener: RebalanceListener | None = None,
         *,
-        on_assigned: Callback | None = None,
-        on_revoked: Callback | None = None,
-        on_lost: Callback | None = None,
+        on_assigned: ListenerCallback | None = None,
+        on_revoked: ListenerCallback | None = None,
+        on_lost: ListenerCallback | None = None,
     ) -> None:
         """Read these topics, and no others, from now on; callbacks are a listener's methods or up to three functions.
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, commit_offsets, fetch_committed
+from kohort.client.cluster.committed_offsets import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    PartitionOffsets,
+    commit_offsets,
+    fetch_committed,
+)
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.errors import CommitFailed
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.membership import Membership, MembershipSettings
 from kohort.client.membership.protocol_driver import new_member_id
-from kohort.client.membership.user_callbacks import Lags
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import Lags, RebalanceListener
 from kohort.client.synchronization import BroadcastEvent
 from kohort.member import MemberConfig
 from kohort.member.effects import Callback

@@ -16,7 +16,7 @@ from kohort.client.cluster.list_offsets import EARLIEST, ISOLATION, LATEST
 from kohort.client.consumer.batch import Deserializer, Deserializers
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
 from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.setting import FUNCTION, OBJECT, STRING, check_fields, setting, settings_of

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.offset_commits import OffsetCommits
 from kohort.client.consumer.partition_state import PartitionTable
-from kohort.client.rebalance_listener import CallbackAbandoned, RebalanceListener, finished
+from kohort.client.membership.user_callbacks import CallbackAbandoned, RebalanceListener, finished
 from kohort.client.synchronization import BroadcastEvent
 from kohort.member.effects import Callback
 from kohort.member.rebalance_metrics import RebalanceMetrics

@@ -50,28 +50,22 @@ class EmbeddedProtocol(Protocol):
     @property
     def protocol_type(self) -> str:
         """Return the protocol type of the group, such as `consumer`."""
-        ...
 
     @property
     def has_topics(self) -> bool:
         """Return whether what is assigned are partitions of the cluster's topics."""
-        ...
 
     def encode_subscription(self, name: str, subscription: Subscription) -> bytes:
         """Return what the member sends for the assignor `name`."""
-        ...
 
     def decode_subscription(self, blob: Buffer) -> Subscription:
         """Read what another member has sent, as the leader."""
-        ...
 
     def encode_assignment(self, assignment: Assignment) -> bytes:
         """Return what the leader sends for one member."""
-        ...
 
     def decode_assignment(self, blob: Buffer) -> Assignment:
         """Read what this member is assigned."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ from kohort.client.membership.protocol_driver import (
     new_member_id,
 )
 from kohort.client.membership.protocol_switch import GroupProtocol, ProtocolSwitch, SwitchAction, wait_until_movable
-from kohort.client.membership.user_callbacks import Lags, StandbyLags, UserCallbacks
+from kohort.client.membership.user_callbacks import Lags, RebalanceListener, StandbyLags, UserCallbacks
 from kohort.client.observer import client_observer
-from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.synchronization import BackgroundTasks
 from kohort.member import (
     ClassicMember,

@@ -17,7 +17,7 @@ from kohort.assign.cooperative import assign_group
 from kohort.assign.spec import Assignor, GroupSpec
 from kohort.client.errors import CommitFailed, RebalanceInProgress
 from kohort.client.membership import member_messages as messages
-from kohort.client.membership.member_link import MemberLink, OpenConnection
+from kohort.client.membership.coordinator_link import MemberLink, OpenConnection
 from kohort.client.membership.member_messages import CONSUMER_PROTOCOL, EmbeddedProtocol, specs
 from kohort.member import ClassicMember, ConsumerMember, Identity, MemberConfig, State, effects, inputs
 from kohort.member.effects import ConsumerHeartbeat, ExpediteHeartbeat, NameTopics

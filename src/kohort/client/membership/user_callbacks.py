@@ -1,26 +1,97 @@
-"""Calls into the user's code: the listener's callbacks, the assignor's `on_assignment`, the function of standby lags.
+"""The rebalance listener, and calls into the user's code: its callbacks, the assignor's `on_assignment`, standby lags.
 
-The law (KIP-429): an exception of one call stops no other; the first one of a round is raised from the user's own next
-call, once all calls of the round have had their turn. A function of lags that fails is logged, and its last lags stand.
+The listener's callbacks run one at a time, never beside each other. While one runs the group waits for this member, at
+most for the rebalance timeout; offsets may be committed in `on_partitions_revoked`, and no longer in
+`on_partitions_lost`. The law (KIP-429): an exception of one call stops no other; the first one of a round is raised
+from the user's own next call, once all calls of the round have had their turn. A function of lags that fails is logged,
+and its last lags stand.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from inspect import isawaitable
 
 from kohort.assign.spec import Assignor
 from kohort.client.errors import AssignmentFailed
-from kohort.client.rebalance_listener import CallbackAbandoned, RebalanceListener, finished
 from kohort.member import ClassicMember, ConsumerMember, effects, inputs
 from kohort.member.effects import Callback
 from kohort.member.inputs import LagsReported
-from kohort.model.assignment import in_order
+from kohort.model.assignment import Partitions, in_order
 from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
+
+ListenerCallback = Callable[[Partitions], Awaitable[None] | None]
+
+
+class RebalanceListener:
+    """Subclass it and override what you need, with `async def` or plain `def`.
+
+    A plain method of a listener of `kohort.sync` runs on the program's thread, any other on the loop's: it must not
+    block. An exception is raised again by the next `poll`.
+    """
+
+    def on_partitions_revoked(self, partitions: Partitions) -> Awaitable[None] | None:
+        """These partitions are about to go to other members: finish with them. Empty where nothing was owned."""
+
+    def on_partitions_assigned(self, partitions: Partitions) -> Awaitable[None] | None:
+        """These partitions are now this member's; nothing of them has been read yet."""
+
+    def on_partitions_lost(self, partitions: Partitions) -> Awaitable[None] | None:
+        """These partitions already belong to others: drop what is half done. Calls `on_partitions_revoked`."""
+        return self.on_partitions_revoked(partitions)
+
+
+async def finished(outcome: object) -> None:
+    """Wait for what a listener's method returned, if it can be awaited: a plain function may return any value."""
+    if isawaitable(outcome):
+        await outcome
+
+
+class CallbackAbandoned(Exception):
+    """Raised by a listener that could not run in time: the partitions count as still owned."""
+
+
+class Callbacks(RebalanceListener):
+    """Calls the functions that were given; `on_lost` is `on_revoked` unless it was given too, as in Java."""
+
+    def __init__(
+        self,
+        on_assigned: ListenerCallback | None,
+        on_revoked: ListenerCallback | None,
+        on_lost: ListenerCallback | None,
+    ) -> None:
+        self._assigned = on_assigned
+        self._revoked = on_revoked
+        self._lost = on_lost or on_revoked
+
+    def on_partitions_assigned(self, partitions: Partitions) -> Awaitable[None] | None:
+        return None if self._assigned is None else self._assigned(partitions)
+
+    def on_partitions_revoked(self, partitions: Partitions) -> Awaitable[None] | None:
+        return None if self._revoked is None else self._revoked(partitions)
+
+    def on_partitions_lost(self, partitions: Partitions) -> Awaitable[None] | None:
+        return None if self._lost is None else self._lost(partitions)
+
+
+def listener_of(
+    listener: RebalanceListener | None,
+    on_assigned: ListenerCallback | None,
+    on_revoked: ListenerCallback | None,
+    on_lost: ListenerCallback | None,
+) -> RebalanceListener | None:
+    """Return the listener, or one of the functions, or None where neither was given. Raises ValueError for both."""
+    if on_assigned is None and on_revoked is None and on_lost is None:
+        return listener
+    if listener is not None:
+        raise ValueError("give a listener or the functions on_assigned, on_revoked and on_lost, not both")
+    return Callbacks(on_assigned, on_revoked, on_lost)
+
 
 Lags = Mapping[TopicPartition, int]
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, Unpack
 
 from kohort.client.arguments import check_text
 from kohort.client.membership.membership import Membership, MembershipSettings
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.client.own_groups.group_protocols import (
     WHOLE,
     GroupProtocol,
@@ -22,7 +23,6 @@ from kohort.client.own_groups.group_protocols import (
     check_protocols,
     names_of,
 )
-from kohort.client.rebalance_listener import RebalanceListener
 from kohort.client.settings import ClientConfig, ClientSettings, config_of, takes_settings
 from kohort.member import ClassicMember, MemberConfig
 from kohort.member.inputs import Subscribed

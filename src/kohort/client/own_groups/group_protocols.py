@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
 from kohort.assign.cooperative import claimants_of, two_step
-from kohort.assign.spec import GroupSpec, RebalanceProtocol
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import of_type
@@ -35,11 +35,9 @@ class Codec(Protocol[T]):
 
     def encode(self, value: T) -> bytes:
         """Return the value as bytes."""
-        ...
 
     def decode(self, data: bytes) -> T:
         """Return the value of bytes that `encode` made. Raises ValueError where they are no such bytes."""
-        ...
 
 
 class JsonCodec:
@@ -200,7 +198,7 @@ class OwnProtocol:
         return decode_assignment(blob) if self.is_cooperative else Assignment(frozenset({WHOLE}), _VALUE + bytes(blob))
 
 
-class OwnAssignor:
+class OwnAssignor(StatelessAssignor):
     """One protocol of a program's as an assignor: its function for the leader, and what the member was assigned."""
 
     def __init__(self, protocol: GroupProtocol, set_assignment: AssignmentCallback) -> None:
@@ -217,11 +215,6 @@ class OwnAssignor:
         """How members revoke what they own."""
         is_eager = isinstance(self._protocol, EagerProtocol)
         return (RebalanceProtocol.EAGER if is_eager else RebalanceProtocol.COOPERATIVE,)
-
-    def user_data(self, topics: Iterable[str], owned: Partitions, generation: int) -> bytes | None:
-        """Return None: the embedded protocol writes the metadata."""
-        del topics, owned, generation
-        return None
 
     def assign(self, spec: GroupSpec) -> dict[str, Assignment]:
         """Have the program's function assign. Raises ValueError for an assignment that cannot be meant."""

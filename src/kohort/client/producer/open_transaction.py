@@ -7,9 +7,8 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, committable
+from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.errors import TransactionAbortable, TransactionError, TransactionFatal
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.sender import BatchSender
 from kohort.client.producer.transaction_driver import TransactionDriver
 from kohort.client.producer.transaction_machine import TransactionState

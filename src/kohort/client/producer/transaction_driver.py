@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster, CoordinatorType
-from kohort.client.cluster.committed_offsets import PartitionOffsets
+from kohort.client.cluster.committed_offsets import GroupMetadata, PartitionOffsets
 from kohort.client.errors import TransactionAborted, TransactionRetriable
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import ProducerId
 from kohort.client.producer.transaction_machine import (
     EPOCH_RAISING,

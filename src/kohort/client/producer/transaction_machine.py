@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from kohort.client.cluster.committed_offsets import PartitionOffsets
+from kohort.client.cluster.committed_offsets import GroupMetadata, PartitionOffsets
 from kohort.client.cluster.retry import is_worth_a_retry
 from kohort.client.errors import ProducerFenced, TransactionAbortable, TransactionError, TransactionFatal
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, ProducerId
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

@@ -11,11 +11,11 @@ from kohort.node.authentication import Authentication, ClaimsOf
 from kohort.node.authorization.access import Access
 from kohort.node.authorization.api_checks import Check
 from kohort.node.authorization.authorizer import Acls, Authorizer
+from kohort.node.broker_state import Services
 from kohort.node.client_connection import Request
 from kohort.node.configuration.config import Config
 from kohort.node.configuration.listeners import Listener, listeners_of
 from kohort.node.fetch_sessions import FetchSessions
-from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.wire.apis import Api
 

@@ -32,12 +32,10 @@ class Sender(Protocol):
     @property
     def principal(self) -> Principal:
         """Who its client is."""
-        ...
 
     @property
     def peer_host(self) -> str:
         """The client's address."""
-        ...
 
 
 class Requester(Sender, Protocol):

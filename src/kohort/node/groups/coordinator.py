@@ -39,13 +39,13 @@ from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import group_partition
 from kohort.node.authorization.access import Sender
+from kohort.node.broker_state import Services
 from kohort.node.configuration.config import Config
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
 from kohort.node.groups.runtime import GroupObserver, ParkedClassic, ParkedConsumer, Runtime
 from kohort.node.groups.settings_from_config import group_settings
 from kohort.node.groups.topic_image import ExpressionRights, NodeTopics
 from kohort.node.rate_limited_log import RateLimitedLog
-from kohort.node.services import Services
 from kohort.node.step_scheduler import Steps
 from kohort.node.timers import NodeClock
 from kohort.node.topics.topic import Topic

@@ -78,11 +78,9 @@ class EventStore(Protocol):
 
     def append(self, records: list[Record], now_ms: int) -> None:
         """Store a batch. Raises StorageError or KafkaError: its events are lost, which the next batch reports."""
-        ...
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return a topic's name, or None for one that does not exist any more."""
-        ...
 
 
 class EventTopic:

@@ -56,6 +56,7 @@ from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.node.broker_state import Services
 from kohort.node.groups.event_topic import EventTopic, EventWriter
 from kohort.node.groups.offsets_partition import (
     GroupPartitions,
@@ -66,7 +67,6 @@ from kohort.node.groups.offsets_partition import (
     failure,
     refusal,
 )
-from kohort.node.services import Services
 from kohort.node.timers import NodeClock, Timers
 from kohort.parking.classic_heartbeats import ClassicParking
 from kohort.parking.client_software import ClientSoftware

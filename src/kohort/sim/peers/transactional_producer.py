@@ -11,9 +11,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kohort.client.cluster.committed_offsets import NEWEST_BY_NAME, OffsetAndMetadata, fetch_request, fetched
+from kohort.client.cluster.committed_offsets import (
+    NEWEST_BY_NAME,
+    GroupMetadata,
+    OffsetAndMetadata,
+    fetch_request,
+    fetched,
+)
 from kohort.client.cluster.retry import is_worth_a_retry
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import NO_PRODUCER_ID
 from kohort.client.producer.transaction_machine import (
     EPOCH_RAISING,

@@ -38,15 +38,12 @@ class Controlled(Protocol):
 
     async def finish(self, end: StreamOffset) -> None:
         """Commit the batch that ends there, if it is open."""
-        ...
 
     async def leave(self, reason: str) -> None:
         """Leave the group."""
-        ...
 
     def describe(self) -> Mapping[str, Any]:
         """Return what other readers of the application compare with themselves."""
-        ...
 
 
 class ControlSocket:

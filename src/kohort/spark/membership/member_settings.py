@@ -15,7 +15,7 @@ from kohort.client.consumer.consumer_settings import DEFAULT_ASSIGNORS, check_me
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership, MembershipSettings
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.member import MemberConfig
 from kohort.model.setting import BOOLEAN, OBJECT, STRING, check_fields, setting
 from kohort.spark.options.member_options import METADATA_MAX_AGE_MS

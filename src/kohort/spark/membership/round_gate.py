@@ -15,11 +15,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.membership.member_commits import OwnershipWatch
-from kohort.client.rebalance_listener import RebalanceListener, finished
+from kohort.client.membership.user_callbacks import RebalanceListener, finished
 from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode

@@ -38,7 +38,6 @@ class OffsetStore(Protocol):
 
     def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return where to read on in partitions that a member was assigned; those without an offset are left out."""
-        ...
 
 
 async def settle(

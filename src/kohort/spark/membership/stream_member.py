@@ -20,7 +20,7 @@ from typing import Any
 
 from kohort.client.cluster.list_offsets import ISOLATION
 from kohort.client.errors import CommitFailed, UnknownTopic
-from kohort.client.rebalance_listener import RebalanceListener
+from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.spark.membership.application import Calls, SiblingReader, Siblings
 from kohort.spark.membership.checkpoint import Checkpoint

@@ -25,7 +25,7 @@ from kohort.assign import (
     StickyAssignor,
 )
 from kohort.assign.server.catalog import BUILT_IN
-from kohort.assign.spec import GroupSpec, RebalanceProtocol, member_order
+from kohort.assign.spec import GroupSpec, RebalanceProtocol, StatelessAssignor, member_order
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import DOUBLE, LONG, STRING, listed, setting
@@ -70,7 +70,7 @@ class BoundPartitions:
         return re.sub(r"[^a-zA-Z0-9._-]", "_", f"{group[:200]}-{self.number}-of-{self.count}-{read}")
 
 
-class BoundAssignor:
+class BoundAssignor(StatelessAssignor):
     """Assigns every member the partitions of its part, and the partitions of absent members to no member."""
 
     name = "kohort-bound"
@@ -105,10 +105,6 @@ class BoundAssignor:
         """Return the part."""
         del topics, owned, generation
         return str(self.part).encode()
-
-    def on_assignment(self, assignment: Assignment, generation: int) -> None:
-        """Do nothing."""
-        del assignment, generation
 
 
 Protocol = Literal["eager", "cooperative", "consumer", "auto"]

@@ -41,7 +41,7 @@ class KohortSource(DataSource):  # type: ignore[misc]
         Wrong options are refused here, before anything starts.
         """
         from kohort.spark.options.source_options import check
-        from kohort.spark.rows.spark_columns import spark_columns
+        from kohort.spark.rows.record_frames import spark_columns
 
         options = check(self.options)
         return spark_columns(options.read.include_headers) if options.values is None else _columns(options)

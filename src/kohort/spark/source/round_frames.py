@@ -17,8 +17,8 @@ from kohort.client.consumer.range_reader import RangeReader
 from kohort.spark.direct_rows import attach_parts, attach_table, columns_of
 from kohort.spark.rows.read_rows import arrow_schema, read_rows, read_rows_by_range
 from kohort.spark.rows.read_settings import ReadSettings
+from kohort.spark.rows.record_frames import spark_schema
 from kohort.spark.rows.rounds import OffsetRange, Round, parts_of_round, ranges_to_json
-from kohort.spark.rows.spark_columns import spark_schema
 from kohort.spark.rows.value_decoding import DecodedRows, decoded_schema
 from kohort.spark.running_session import parallelism
 from kohort.spark.source.data_source import make_known

@@ -25,8 +25,8 @@ from kohort.spark.loop_thread import LoopThread
 from kohort.spark.options.option_values import Given
 from kohort.spark.options.source_options import SourceOptions
 from kohort.spark.rows.read_settings import security
+from kohort.spark.rows.record_frames import COLUMNS, record_columns
 from kohort.spark.rows.row_encoder import RowEncoder
-from kohort.spark.rows.spark_columns import COLUMNS, record_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kohort.client.rebalance_listener import RebalanceListener
+    from kohort.client.membership.user_callbacks import RebalanceListener
     from kohort.spark.loop_thread import LoopThread
     from kohort.spark.membership.application import Application
     from kohort.spark.membership.stream_member import Finished, StreamMember

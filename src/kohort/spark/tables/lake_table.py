@@ -72,11 +72,9 @@ class RoundPlan(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table."""
-        ...
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> list[Any]:
         """Write rows into new files, and return them. If that fails, they are removed as far as possible."""
-        ...
 
 
 class LakeStep(NamedTuple):

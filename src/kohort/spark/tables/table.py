@@ -114,11 +114,9 @@ class Table(Protocol):
 
         Raises TableBroken.
         """
-        ...
 
     def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
         """Add a frame's rows and take the steps, all or nothing. Raises Fenced, SchemaMismatch, TableBroken."""
-        ...
 
 
 def is_of_batches(partition: TopicPartition) -> bool:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, fetch_committed
-from kohort.client.group_metadata import GroupMetadata
+from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, fetch_committed
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, sequence_after
 from kohort.client.producer.producer_config import ProducerConfig
 from kohort.client.producer.transaction_driver import TransactionDriver

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kohort.client.consumer.rebalance_callbacks import CallbackGate
-from kohort.client.rebalance_listener import CallbackAbandoned
+from kohort.client.membership.user_callbacks import CallbackAbandoned
 from kohort.client.synchronization import BroadcastEvent
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata
 from kohort.client.errors import ProducerFenced, TransactionAbortable, TransactionFatal
-from kohort.client.group_metadata import GroupMetadata
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, ProducerId
 from kohort.client.producer.transaction_machine import (
     AddOffsetsToTxn,

@@ -263,7 +263,6 @@ class MergeTable(Table, Protocol):
 
         Raises Fenced, SchemaMismatch, TableBroken, BadChange, ValueError.
         """
-        ...
 
 
 class Write(NamedTuple):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from kohort.client.rebalance_listener import finished
+from kohort.client.membership.user_callbacks import finished
 
 
 def test_a_plain_callback_may_return_any_value() -> None:

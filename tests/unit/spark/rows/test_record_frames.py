@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame
 
-from kohort.spark.rows.frame_spans import computed_once
+from kohort.spark.rows.record_frames import computed_once
 
 
 class EndedSession:
