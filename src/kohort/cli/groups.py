@@ -134,7 +134,10 @@ async def show_groups(args: argparse.Namespace, admin: Admin) -> None:
     known: dict[str, GroupReport] = {}
     if not args.no_lag and groups:
         if EVENT_TOPIC in {topic.name for topic in await admin.list_topics()}:
-            known = await recent_histories(args.bootstrap_server, args.security)
+            try:
+                known = await recent_histories(args.bootstrap_server, args.security)
+            except KafkaError as error:
+                output.remark(f"last causes are left out, {EVENT_TOPIC} cannot be read: {error.text}")
         at_a_time = asyncio.Semaphore(LOOKED_AT)
         looks = await asyncio.gather(*[_numbers(admin, each, at_a_time) for each in groups])
         for row, numbers in zip(rows, looks, strict=True):
