@@ -45,8 +45,8 @@ async def broker_with_a_group(broker: Broker) -> ExportedGroups:
         for _ in range(3):
             await (await producer.send("orders", b"v", partition=0, timestamp_ms=1_700_000_000_000))
         await admin.reset_offsets(ODD, {TopicPartition("orders", 0): 3})
-        settings = {"bootstrap_servers": address, "group_id": "billing", "auto_offset_reset": "earliest"}
-        async with Consumer("orders", **settings) as consumer:
+        reader = Consumer("orders", bootstrap_servers=address, group_id="billing", auto_offset_reset="earliest")
+        async with reader as consumer:
             assert await consumer.poll(20_000, max_records=1)
             await consumer.commit({TopicPartition("orders", 0): 1})
             groups = ExportedGroups(admin, address, {})
@@ -81,7 +81,7 @@ def test_a_broker_and_the_exporter_serve_what_prometheus_reads(tmp_path: Path) -
     assert of_broker["kohort_broker_log_bytes"]["orders",] > 0
     assert of_broker["kohort_broker_rebalances_total"]["member_joined", "billing"] == 1
     assert of_broker["kohort_broker_disk_free_bytes"][()] > 0
-    assert samples(open_families(opened)).keys() >= of_broker.keys()
+    assert samples(open_families(opened)).keys() >= of_broker.keys()  # type: ignore[no-untyped-call]
     groups = samples(plain_families(exported))
     assert sorted(groups["kohort_group_lag_records"].values()) == [0, 2]
     assert groups["kohort_group_lag_seconds"]["billing",] > 60_000_000

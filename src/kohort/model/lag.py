@@ -61,7 +61,7 @@ class OldestRecord(NamedTuple):
 class UnreadRecords:
     """What was read of a log behind an offset: `count` records of [`start`, `next_offset`), `oldest` is their first.
 
-    `end` is where the log ended then. `fault` is why `next_offset` cannot be read.
+    `end` is where the log ended then, `began_ms` when it was read. `fault` is why `next_offset` cannot be read.
     """
 
     start: int
@@ -70,11 +70,12 @@ class UnreadRecords:
     count: int = 0
     oldest: OldestRecord | None = None
     fault: LagReason | None = None
+    began_ms: int = 0
 
     @classmethod
-    def at(cls, offset: int) -> UnreadRecords:
+    def at(cls, offset: int, began_ms: int = 0) -> UnreadRecords:
         """Return that nothing was read behind `offset` yet."""
-        return cls(offset, offset)
+        return cls(offset, offset, began_ms=began_ms)
 
     @property
     def is_counted(self) -> bool:

@@ -43,6 +43,9 @@ READ_BYTES = (16 << 10, 128 << 10, 1 << 20)
 RESPONSE_BYTES = 8 << 20
 """The largest response, but for one larger batch."""
 
+REREAD_MS = 300_000
+"""After so long an offset that has not moved is read again: a cleaner may have taken the record behind it."""
+
 MOST_GROUPS = 10_000
 """Of how many groups it is stored what was read."""
 
@@ -74,12 +77,13 @@ class LagReader:
             return {}
         look = _Look(self._cluster, offsets, isolation, self._unread.get((group_id, isolation), {}))
         await look.refresh()
-        if new := look.new_offsets():
+        wall_ms = self._wall_ms or wall_clock()
+        if new := look.new_offsets(wall_ms()):
             for each in await offsets_of_recreated_topics(self._cluster, group_id, new, look.topic_ids):
                 look.failed[each] = LagReason.TOPIC_RECREATED
         await look.read()
         self._unread[group_id, isolation] = look.stored()
-        return look.lags((self._wall_ms or wall_clock())())
+        return look.lags(wall_ms())
 
 
 @dataclass
@@ -120,13 +124,16 @@ class _Look:
         """The ids of the topics of now."""
         return {name: topic.topic_id for name, topic in self.view.topics.items()}
 
-    def new_offsets(self) -> list[TopicPartition]:
+    def new_offsets(self, now_ms: int) -> list[TopicPartition]:
         """Take what was read behind offsets before; return the partitions of the others."""
         for partition, offset in self.offsets.items():
             if offset is not None and partition not in self.failed:
                 key = partition, self.view.topic_id(partition.topic), offset.offset
-                self.unread[partition] = self.before.get(key) or UnreadRecords.at(offset.offset)
-                self.unread[partition].fault = None
+                known = self.before.get(key)
+                if known is None or (known.oldest is not None and now_ms - known.began_ms >= REREAD_MS):
+                    known = UnreadRecords.at(offset.offset, now_ms)
+                known.fault = None
+                self.unread[partition] = known
         return [each for each, unread in self.unread.items() if unread.next_offset == unread.start]
 
     def stored(self) -> _Unread:
@@ -243,7 +250,7 @@ class _Look:
         # A new leader has the offset, and learns the high watermark a moment later.
         self._set_ends(partition, LogEnds(start, end, max(answer.high_watermark, place)))
         if start > unread.start:  # what was counted is deleted by now
-            self.unread[partition] = UnreadRecords.at(max(unread.start, start))
+            self.unread[partition] = UnreadRecords.at(max(unread.start, start), unread.began_ms)
             self.again.append(partition)
             return
         if place == unread.next_offset and answer.records:
@@ -283,7 +290,7 @@ class _Look:
                 self.failed[partition] = LagReason.LOG_TRUNCATED  # the log has the offset, and not its leader epoch
                 return
             offset = max(committed.offset, ends.start)
-            self.unread[partition] = UnreadRecords(offset, offset, fault=unread.fault)
+            self.unread[partition] = UnreadRecords(offset, offset, fault=unread.fault, began_ms=unread.began_ms)
             if unread.fault is None:
                 self.again.append(partition)
         self._set_ends(partition, ends)
