@@ -10,7 +10,7 @@ from kohort.client.consumer.partition_state import PartitionState, PartitionTabl
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag, LagReason
 from kohort.wire.record_batches import Record, encode_batch
-from kohort.wire.visible_batches import visible_batches
+from kohort.wire.visible_batches import VisibleBatches, visible_batches
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 NOW_MS = 5_000
@@ -19,7 +19,7 @@ NOW_MS = 5_000
 def fetched(base_offset: int, count: int) -> Batch:
     whole = memoryview(encode_batch([Record(0, 1, None, b"v")] * count, base_offset=base_offset, leader_epoch=4))
     seen = visible_batches(whole, base_offset, None)
-    return Batch(T0, seen.raw, first_offset=base_offset, next_offset=seen.next_offset, high_watermark=50)
+    return Batch(T0, seen, first_offset=base_offset, high_watermark=50)
 
 
 def at(offset: int) -> PartitionState:
@@ -66,7 +66,7 @@ def test_a_move_forgets_what_was_fetched_and_what_is_on_its_way() -> None:
 
 def test_hidden_records_still_move_the_position() -> None:
     entry = at(10)
-    entry.buffer_batch(Batch(T0, [], first_offset=10, next_offset=12, high_watermark=12))
+    entry.buffer_batch(Batch(T0, VisibleBatches([], None, 12), first_offset=10, high_watermark=12))
     assert entry.pop_batch(None) is None
     assert entry.position == 12
 
