@@ -136,15 +136,17 @@ class Chromium:
             case "Page.loadEventFired":
                 self.loads += 1
 
-    def open(self, page: Path, *, width: int, height: int = 844, is_phone: bool = False, is_dark: bool = False) -> None:
-        """Show a file at a width, and wait until it is loaded."""
+    def open(
+        self, page: Path | str, *, width: int, height: int = 844, is_phone: bool = False, is_dark: bool = False
+    ) -> None:
+        """Show a file or an address at a width, and wait until it is loaded."""
         self.call(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=is_phone
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         loads = self.loads
-        self.call("Page.navigate", url=page.absolute().as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.absolute().as_uri())
         if self.loads == loads:
             next(message for message in self.messages() if message.get("method") == "Page.loadEventFired")
 

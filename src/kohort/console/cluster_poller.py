@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from kohort.client import Cluster
+from kohort.client.cluster.lag_reader import LagReader
 from kohort.console.cluster_requests import committed_offsets, describe, end_offsets, list_groups
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.history.watched_group import CoordinatedGroup
@@ -33,6 +34,8 @@ TURNS_PER_S = 50
 """Groups looked at in turn, at most: of ten thousand, each one every 200 s."""
 GROUPS = 200
 """Looked at before what they show is on the page."""
+AGED = 10
+"""Groups whose unread records are read at a look."""
 METADATA_S = 30.0
 REMARKS = 5
 RETRY_S = 5.0
@@ -71,6 +74,8 @@ class ClusterPoller:
         self._shown: Counter[str] = Counter()
         self._pages = 0
         self._due: dict[str, None] = {}
+        self._aged: dict[str, None] = {}
+        self._lag_reader = LagReader(cluster, now_ms)
         self._turn: deque[str] = deque()
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
@@ -159,6 +164,7 @@ class ClusterPoller:
             for each in part:
                 self._due.pop(each.group_id, None)
             self._notify()
+        await self._read_lags()
         watched.succeed(list(self._remarks)[:REMARKS])
 
     def _in_turn(self) -> list[str]:
@@ -180,6 +186,18 @@ class ClusterPoller:
         at_ms = self._now_ms()
         for group_id, offsets in committed.items():
             self.watched.fold_offsets(at_ms, group_id, offsets, ends)
+
+    async def _read_lags(self) -> None:
+        """Read the lags in seconds of groups on open pages, a few at each look: those read longest ago come first."""
+        self._aged = {group_id: None for group_id in self._aged if group_id in self._shown}
+        self._aged |= dict.fromkeys(group_id for group_id in self._shown if group_id not in self._aged)
+        for group_id in list(self._aged)[:AGED]:
+            del self._aged[group_id]
+            self._aged[group_id] = None
+            try:
+                self.watched.fold_lags(group_id, await self._lag_reader.read(group_id))
+            except KafkaError as error:
+                self._remark(f"the lag in seconds of {group_id!r} cannot be read: {error.text}")
 
     def _remark(self, sentence: str) -> None:
         self._remarks[sentence] = None

@@ -11,6 +11,7 @@ from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary,
 from kohort.group.explain.explain_text import Names, cost, why
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 
 FEED = 200
 """Lines of the feed; the last ones are stored."""
@@ -134,6 +135,12 @@ class WatchedCluster:
             return
         group.fold_offsets(at_ms, committed, ends)
         self.version += 1
+
+    def fold_lags(self, group_id: str, lags: Mapping[TopicPartition, Lag]) -> None:
+        """Take what was read of the unread records of a group."""
+        if (group := self.groups.get(group_id)) is not None:
+            group.fold_lags(lags)
+            self.version += 1
 
     def fold_event(self, event: EventFields) -> str | None:
         """Take an event of the cluster; return the group that it is about, None where that is not listed yet."""

@@ -13,6 +13,7 @@ from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, duration, waits, why
 from kohort.group.explain.rebalance_report import EventFields, GroupReport, Rebalance
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 from kohort.model.setting import HOUR_MS
 
 REBALANCES = 50
@@ -35,7 +36,8 @@ class CoordinatedGroup:
 class PartitionLag(NamedTuple):
     """One partition of a group. `committed` and `end` are None where they are not known, `lag` where either is not.
 
-    `rate` is how many offsets a second were committed between the last two looks.
+    `rate` is how many offsets a second were committed between the last two looks. `age_s` is how long the oldest
+    unread record has been there, None where that is not known; `reason` is why, empty where it was not read.
     """
 
     partition: TopicPartition
@@ -44,10 +46,14 @@ class PartitionLag(NamedTuple):
     end: int | None
     lag: int | None
     rate: float | None
+    age_s: float | None
+    reason: str
 
 
 class GroupSummary(NamedTuple):
     """A group as a row of the list. `lag` is None where it is not known; `unowned_s` is that of the last hour.
+
+    `age_s` is the lag in seconds: that of the partition with the oldest unread record, None where it was not read.
 
     `running` is what a rebalance waits for, empty where none runs; `cause` is that of the last one.
     """
@@ -58,6 +64,7 @@ class GroupSummary(NamedTuple):
     protocol: str
     members: int
     lag: int | None
+    age_s: float | None
     unowned_s: float
     running: str
     cause: str
@@ -77,6 +84,7 @@ class WatchedGroup:
         self._committed: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._rates: dict[TopicPartition, float] = {}
+        self._lags: Mapping[TopicPartition, Lag] = {}
         self._offsets_ms: int | None = None
         self._row: tuple[GroupReport, Names] | None = None
 
@@ -121,6 +129,10 @@ class WatchedGroup:
         if (lag := self.lag()) is not None:
             self.samples.add(LagSample(at_ms, lag, sum(committed.values())))
 
+    def fold_lags(self, lags: Mapping[TopicPartition, Lag]) -> None:
+        """Take what was read of the unread records of its partitions."""
+        self._lags = lags
+
     def lag(self) -> int | None:
         """Return how many records lie behind its committed offsets, None where no offset is committed or known."""
         lags = [max(0, end - self._committed[partition]) for partition, end in self._ends.items()]
@@ -142,6 +154,8 @@ class WatchedGroup:
                 end := self._ends.get(partition),
                 None if committed is None or end is None else max(0, end - committed),
                 self._rates.get(partition),
+                None if (read := self._lags.get(partition)) is None else read.seconds,
+                "" if read is None or read.reason is None else read.reason.text,
             )
             for partition in sorted(owners.keys() | self._committed.keys())
         ]
@@ -172,6 +186,7 @@ class WatchedGroup:
             "" if described is None else described.protocol,
             report.members if described is None else len(described.members),
             self.lag(),
+            max((each.seconds for each in self._lags.values() if each.seconds is not None), default=None),
             unowned_since(gaps, now_ms - HOUR_MS, now_ms),
             awaited,
             "" if shown is None else why(shown, names),
