@@ -91,7 +91,8 @@ def test_a_stop_hook_empties_the_members_of_its_pod(protocol: str, stage: Stage)
             group.start(library, assignor=protocol, client=f"pod-{number}-reader")
             group.settle(60)
             group.calm(4)
-        assert gateway.child.text().count("by order of User:ANONYMOUS: drain pod-") == len(MEMBERS)
+        ordered = f"group {group.name} rebalances by order of User:ANONYMOUS: drain pod-"
+        assert gateway.child.text().count(ordered) == len(MEMBERS)
         check_single_owner(group.gone + group.members)
 
 

@@ -19,6 +19,7 @@ ROW = """
 groups = "*"
 treatment = "park"
 static_members = "client_id"
+leave_delay_ms = 20000
 """
 
 
@@ -53,4 +54,9 @@ def test_a_restart_moves_no_partition_of_the_others(protocol: str, stage: Stage)
             assert [len(each.changes) for each in others] == before, "no other member has moved"
             assert members[number].owned == owned
         assert gateway.child.text().count("with its partitions") == 3
+        group.leave(members[2])
+        group.settle(60)
+        log = gateway.child.text()
+        assert "client pod-2 has not come back, and leaves" in log, "before its session timeout"
+        assert "cannot leave" not in log
         check_single_owner(group.gone + group.members)
