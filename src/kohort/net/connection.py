@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 import ssl
 from typing import Any, TypeVar, cast
 
@@ -56,8 +57,9 @@ class Connection:
         tls: ssl.SSLContext | None = None,
         sasl: Sasl | None = None,
         timeout_ms: int = 10_000,
+        turn: int = 0,
     ) -> Connection:
-        """Connect, negotiate versions and authenticate.
+        """Connect, negotiate versions and authenticate; `turn` is how many addresses of the host have failed.
 
         Raises `KafkaError`: NETWORK_EXCEPTION where no broker answers, SASL_AUTHENTICATION_FAILED and its kin.
         """
@@ -67,7 +69,14 @@ class Connection:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 server_name = host if tls is not None else None
-                await loop.create_connection(lambda: stream, host, port, ssl=tls, server_hostname=server_name)
+                hosts = await _addresses(loop, host, port, turn) if turn else [host]
+                for at in hosts:
+                    try:
+                        await loop.create_connection(lambda: stream, at, port, ssl=tls, server_hostname=server_name)
+                        break
+                    except OSError as cause:
+                        if at == hosts[-1] or isinstance(cause, ssl.SSLError):
+                            raise
                 connection = cls(address, client_id, stream, sasl)
                 await connection._negotiate(timeout_ms)
                 await connection._authenticate()
@@ -180,6 +189,14 @@ class _Authentication:
         version = connection.versions.newest(api, highest=highest)
         frame = await connection._stream.call(request, version, connection.client_id, AUTHENTICATION_MS, is_first=True)
         return cast(ResponseT, connection._decoded(frame, api, version))
+
+
+async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int, turn: int) -> list[str]:
+    """Return the addresses of a host from the one on whose turn it is; the host itself if it has only one."""
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+    first = turn % len(addresses)
+    return addresses[first:] + addresses[:first] if len(addresses) > 1 else [host]
 
 
 class _Stream(asyncio.BufferedProtocol):

@@ -1,7 +1,8 @@
 """Connection pool of a client: one connection for each address and lane, opened when needed and again after it broke.
 
 An address that failed is not tried again before its wait is over (`reconnect.backoff.ms`), so that a broker that is
-down is not flooded with attempts. Callers meanwhile wait for it.
+down is not flooded with attempts. Callers meanwhile wait for it. Where a host has several addresses, each connection
+that ends leads to the next one: a machine that hangs still accepts connections.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class _BrokerConnection:
     connection: Connection | None = None
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
+    turn: int = 0
     not_before_s: float = 0.0
 
     @property
@@ -45,6 +47,8 @@ class Pool:
     sasl: Sasl | None
     _peers: dict[tuple[str, int, str], _BrokerConnection] = field(default_factory=dict)
     _apart: dict[Connection, None] = field(default_factory=dict)
+    _turns: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By host and port, how many of its addresses have failed."""
     _reached: dict[str, None] = field(default_factory=dict)
     _is_closed: bool = False
 
@@ -70,6 +74,9 @@ class Pool:
             now_s = asyncio.get_running_loop().time()
             if now_s < peer.not_before_s:
                 await asyncio.sleep(peer.not_before_s - now_s)
+            if peer.connection is not None:
+                self._failed(broker, peer.turn)
+            peer.turn = self._turn(broker)
             try:
                 peer.connection = await self._open(broker)
             except KafkaError:
@@ -105,7 +112,16 @@ class Pool:
         self._is_closed = True
         self.drop()
 
+    def _turn(self, broker: Broker) -> int:
+        return self._turns.get((broker.host, broker.port), 0)
+
+    def _failed(self, broker: Broker, turn: int) -> None:
+        """A connection to the address of that turn has failed; another one may have shown it already."""
+        if self._turn(broker) == turn:
+            self._turns[broker.host, broker.port] = turn + 1
+
     async def _open(self, broker: Broker) -> Connection:
+        turn = self._turn(broker)
         try:
             connection = await Connection.open(
                 broker.host,
@@ -114,8 +130,10 @@ class Pool:
                 tls=self.tls,
                 sasl=self.sasl,
                 timeout_ms=self.connect_timeout_ms,
+                turn=turn,
             )
         except KafkaError as error:
+            self._failed(broker, turn)
             if not isinstance(error.__cause__, OSError) or broker.node_id < 0 or not self._reached:
                 raise
             raise self._wrongly_advertised(broker, error) from error.__cause__
