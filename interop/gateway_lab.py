@@ -118,6 +118,7 @@ class GatewayHost:
     def close(self) -> None:
         """End its processes."""
         self.child.kill()
+        run("ip", "link", "del", self._link)
         self._holder.kill()
         self._holder.wait()
 

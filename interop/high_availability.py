@@ -2,8 +2,8 @@
 
     python -m interop.high_availability [--way WAY]… [--fault FAULT]… [--client CLIENT]… [--json FILE]
 
-Each way is a cluster of its own with two members of each client in a group, auto-commit, Kafka's default session of
-45 s and interval of 3 s. Of the two gateways the one with most connections fails. The machines are network namespaces
+Each is tried on a cluster of its own with two members of each client in a group, auto-commit, sessions of 45 s, an
+interval of 3 s. Of the two gateways the one with most connections fails. The machines are network namespaces
 of this one (Linux, iproute2), with a file of hosts of their own: no root, no packet leaves them. The load balancer is
 HAProxy. Clients, their libraries and Kafka are built before, since there is no network inside.
 """
@@ -11,6 +11,7 @@ HAProxy. Clients, their libraries and Kafka are built before, since there is no 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import shutil
@@ -151,29 +152,18 @@ def moved_back(admin: Admin, groups: Mapping[str, Group], heal: Callable[[], Non
     return Counter(client for client, _ in back)
 
 
-def fail_over(
-    way: str, fault: str, gateways: Sequence[GatewayHost], groups: Mapping[str, Group], admin: Admin
-) -> list[Row]:
-    """Let the gateway fail that has most connections, and return what each client did meanwhile."""
-    failing = max(gateways, key=GatewayHost.connections)
-    start_s = time.monotonic()
-    failing.fail(fault)
-    watched(groups, FAULTS[fault])
-    rows = [row_of(way, fault, client, group, start_s) for client, group in groups.items()]
-    back = moved_back(admin, groups, lambda: failing.heal(fault))
-    return [replace(row, back=back[row.client]) for row in rows]
-
-
 def await_all(group: Group, written: Written) -> None:
     """Wait until a group has read every record, each as it was written."""
     group.await_(lambda: written.keys() <= group.positions_read().keys(), "every record is read", 90)
     group.check_read(written)
 
 
-def try_way(way: str, faults: Sequence[str], clients: Sequence[str], folder: Path) -> list[Row]:
-    """Try the faults one after the other; check that every client has read every record in the end."""
+def try_fault(way: str, fault: str, clients: Sequence[str], folder: Path) -> list[Row]:
+    """Let the gateway fail that has most connections, and return what each client did meanwhile.
+
+    In the end every client must have read every record.
+    """
     (folder / "secret").write_text(os.urandom(32).hex())
-    rows: list[Row] = []
     with ExitStack() as stack:
         gateways = stack.enter_context(lab(way, folder))
         admin = stack.enter_context(Admin(KAFKA))
@@ -188,17 +178,19 @@ def try_way(way: str, faults: Sequence[str], clients: Sequence[str], folder: Pat
             group.are_troubles_expected = True
             for _ in range(2):
                 group.start(library, **TIMING, **settings)
-        for fault in faults:
-            for group in groups.values():
-                group.calm(3, 120)
-            watched(groups, 6)  # until each has committed by its timer
-            rows += fail_over(way, fault, gateways, groups, admin)
-            for each in rows[-len(groups) :]:
-                print("|", " | ".join(each.cells()), "|", flush=True)
+        for group in groups.values():
+            group.calm(3, 120)
+        watched(groups, 6)  # until each has committed by its timer
+        failing = max(gateways, key=GatewayHost.connections)
+        start_s = time.monotonic()
+        failing.fail(fault)
+        watched(groups, FAULTS[fault])
+        rows = [row_of(way, fault, client, group, start_s) for client, group in groups.items()]
+        back = moved_back(admin, groups, lambda: failing.heal(fault))
         written = load.stop()
         for group in groups.values():
             await_all(group, written)
-    return rows
+    return [replace(row, back=back[row.client]) for row in rows]
 
 
 HEAD = ("way", "fault", "client", "not read for", "rebalances", "lost", "read twice", "committed back")
@@ -246,10 +238,13 @@ def main(arguments: list[str]) -> int:
     print("|", " | ".join(HEAD), "|\n|", " | ".join("---" for _ in HEAD), "|", flush=True)
     with tempfile.TemporaryDirectory(prefix="kohort-high-availability.") as folder:
         furnish(Path(folder))
-        for way in ways:
-            place = Path(folder) / way
+        for way, fault in itertools.product(ways, faults):
+            place = Path(folder) / f"{way}-{fault}"
             place.mkdir()
-            rows += try_way(way, faults, clients, place)
+            found = try_fault(way, fault, clients, place)
+            for row in found:
+                print("|", " | ".join(row.cells()), "|", flush=True)
+            rows += found
     if given.json is not None:
         given.json.write_text(json.dumps([asdict(row) for row in rows], indent=1))
     return 0
