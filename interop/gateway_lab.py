@@ -158,6 +158,7 @@ defaults
     timeout connect 2s
     timeout client 1h
     timeout server 1h
+    option redispatch 1
 frontend kafka
     bind {LAB}:{PORT}
     default_backend gateways
@@ -202,7 +203,8 @@ def lab(way: str, folder: Path) -> Iterator[list[GatewayHost]]:
         yield gateways
 
 
-OWN_WORLD = ("--user", "--map-root-user", "--mount", "--net")
+OWN_WORLD = ("--user", "--map-root-user", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""Options of unshare; all processes inside end with it."""
 
 
 def furnish(folder: Path) -> None:

@@ -3,9 +3,9 @@
     python -m interop.high_availability [--way WAY]… [--fault FAULT]… [--client CLIENT]… [--json FILE]
 
 Each is tried on a cluster of its own with two members of each client in a group, auto-commit, sessions of 45 s, an
-interval of 3 s. Of the two gateways the one with most connections fails. The machines are network namespaces
-of this one (Linux, iproute2), with a file of hosts of their own: no root, no packet leaves them. The load balancer is
-HAProxy. Clients, their libraries and Kafka are built before, since there is no network inside.
+interval of 3 s. Of the two gateways the one with most connections fails. One group is on Kafka itself: its row shows for
+how long the machine was too busy. The machines are network namespaces of this one (Linux, iproute2), with a file of
+hosts of their own: no root, no packet leaves them. The load balancer is HAProxy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ PARTITIONS = 6
 INSIDE = "KOHORT_INTEROP_NAMESPACE"
 """Set in the environment of the program that runs inside the namespaces."""
 
+DIRECTLY = "librdkafka, directly"
 CLIENTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    DIRECTLY: ("librdkafka", {}),
     "Java": ("java", {}),
     "Java, KIP-848": ("java", {"protocol": "consumer"}),
     "librdkafka": ("librdkafka", {}),
@@ -173,7 +175,8 @@ def try_fault(way: str, fault: str, clients: Sequence[str], folder: Path) -> lis
         for client in clients:
             library, settings = CLIENTS[client]
             name = f"group-{library}-{len(groups)}"
-            group = groups[client] = Group(f"{WAYS[way]}:{PORT}", name, "topic", PARTITIONS, folder)
+            bootstrap = KAFKA if client == DIRECTLY else f"{WAYS[way]}:{PORT}"
+            group = groups[client] = Group(bootstrap, name, "topic", PARTITIONS, folder)
             stack.enter_context(group)
             group.are_troubles_expected = True
             for _ in range(2):
