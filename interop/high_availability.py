@@ -3,8 +3,8 @@
     python -m interop.high_availability [--way WAY]… [--fault FAULT]… [--client CLIENT]… [--json FILE]
 
 Each is tried on a cluster of its own with two members of each client in a group, auto-commit, sessions of 45 s, an
-interval of 3 s. Of the two gateways the one with most connections fails. One group is on Kafka itself: its row shows for
-how long the machine was too busy. The machines are network namespaces of this one (Linux, iproute2), with a file of
+interval of 3 s. Of the two gateways the one with most connections fails. One group is on Kafka itself: its row shows
+for how long the machine was too busy. Machines are network namespaces of this one (Linux, iproute2), with a file of
 hosts of their own: no root, no packet leaves them. The load balancer is HAProxy.
 """
 
