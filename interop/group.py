@@ -44,7 +44,7 @@ class Member(Account):
         else:
             command = [sys.executable, "-m", f"interop.members.{library}", *arguments]
         output = folder / f"{library}-{time.monotonic_ns()}.jsonl"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
         self.child = Child(command, output, environment=environment, separate=True)
         super().__init__(
             f"{library} pid {self.child.pid}",
