@@ -140,7 +140,7 @@ async def _serve(args: argparse.Namespace, listening: socket.socket) -> int:
     poller = ClusterPoller(cluster, watched, new_consumer, now_ms, sentence)
     runs = CommandRuns(args.bootstrap_server, args.command_config)
     sources = Sources(poller, cluster, new_consumer, runs, args.fleet_report)
-    site = Site(watched, now_ms, args.bootstrap_server, path, args.allow_changes)
+    site = Site(watched, now_ms, args.bootstrap_server, path, args.allow_changes, args.command_config or "")
     shown = f"[{args.host}]" if ":" in args.host else args.host
     address = f"http://{shown}:{port}{path}/?token={access.token}"
     output.put_result(args, {"ready": True, "address": address, "port": port}, f"kohort console ready on {address}")

@@ -28,8 +28,8 @@ PAST_EVENTS = 50_000
 
 SHOWN_S, OPEN_S, IDLE_S = 1.0, 2.0, 10.0
 """Between two looks: with groups on an open page that rebalance, with an open page, and without one."""
-TURN_S = 30.0
-"""After which every group was looked at."""
+TURN_S, IDLE_TURN_S = 30.0, 60.0
+"""After which every group was looked at, with an open page and without one."""
 TURNS_PER_S = 50
 """Groups looked at in turn, at most: of ten thousand, each one every 200 s."""
 GROUPS = 200
@@ -172,7 +172,8 @@ class ClusterPoller:
         if not self._turn:
             self._turn.extend(self.watched.groups)
         pause_s = self._pause_s()
-        count = min(len(self.watched.groups) * pause_s / TURN_S, TURNS_PER_S * pause_s)
+        turn_s = TURN_S if self._pages else IDLE_TURN_S
+        count = min(len(self.watched.groups) * pause_s / turn_s, TURNS_PER_S * pause_s)
         return [self._turn.popleft() for _ in range(min(int(count) + 1, len(self._turn)))]
 
     async def _look_at(self, groups: list[CoordinatedGroup]) -> None:

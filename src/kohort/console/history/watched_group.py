@@ -11,6 +11,7 @@ from kohort.console.history.inferred_history import SETTLED, InferredHistory, un
 from kohort.console.history.lag_samples import LagSample, LagSamples
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, duration, waits, why
+from kohort.group.explain.partition_ownership import Gap
 from kohort.group.explain.rebalance_report import EventFields, GroupReport, Rebalance
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
@@ -70,6 +71,19 @@ class GroupSummary(NamedTuple):
     cause: str
     changed_ms: int | None
     is_inferred: bool
+    refused: int
+    """Clients whose joins were refused, each for one reason."""
+
+
+class _HistoryRow(NamedTuple):
+    """Of a row, what its history decides; `gaps` are those of the last hour, or older."""
+
+    members: int
+    gaps: list[Gap]
+    running: str
+    cause: str
+    changed_ms: int | None
+    refused: int
 
 
 class WatchedGroup:
@@ -86,7 +100,7 @@ class WatchedGroup:
         self._rates: dict[TopicPartition, float] = {}
         self._lags: Mapping[TopicPartition, Lag] = {}
         self._offsets_ms: int | None = None
-        self._row: tuple[GroupReport, Names] | None = None
+        self._row: _HistoryRow | None = None
 
     @property
     def is_inferred(self) -> bool:
@@ -161,14 +175,33 @@ class WatchedGroup:
         ]
 
     def known(self, now_ms: int) -> tuple[GroupReport, Names]:
-        """Return its history and the names of its members; the same ones where nothing has changed."""
-        if self._row is None or self._row[0].running is not None:
-            report = self.report(now_ms)
-            self._row = report, Names(report.identities)
-        return self._row
+        """Return its history and the names of its members."""
+        report = self.report(now_ms)
+        return report, Names(report.identities)
 
     def summary(self, now_ms: int) -> GroupSummary:
-        """Return its row."""
+        """Return its row; what changes only with its history is stored, since there are ten thousand rows."""
+        if self._row is None or self._row.running:
+            self._row = self._history_row(now_ms)
+        row = self._row
+        described = self.described
+        return GroupSummary(
+            self.listed.group_id,
+            self.listed.group_type or ("classic" if described is None else described.group_type),
+            self.listed.state or ("" if described is None else described.state),
+            "" if described is None else described.protocol,
+            row.members if described is None else len(described.members),
+            self.lag(),
+            max((each.seconds for each in self._lags.values() if each.seconds is not None), default=None),
+            unowned_since(row.gaps, now_ms - HOUR_MS, now_ms),
+            row.running,
+            row.cause,
+            row.changed_ms,
+            self.is_inferred,
+            row.refused,
+        )
+
+    def _history_row(self, now_ms: int) -> _HistoryRow:
         report, names = self.known(now_ms)
         last = report.rebalances[-1] if report.rebalances else None
         running = report.running
@@ -178,18 +211,11 @@ class WatchedGroup:
             gaps += running.gaps
             awaited = f"rebalancing for {duration(running.duration_ms(now_ms))}{waits(running, names)}"
         shown = running or last
-        described = self.described
-        return GroupSummary(
-            self.listed.group_id,
-            self.listed.group_type or ("classic" if described is None else described.group_type),
-            self.listed.state or ("" if described is None else described.state),
-            "" if described is None else described.protocol,
-            report.members if described is None else len(described.members),
-            self.lag(),
-            max((each.seconds for each in self._lags.values() if each.seconds is not None), default=None),
-            unowned_since(gaps, now_ms - HOUR_MS, now_ms),
+        return _HistoryRow(
+            report.members,
+            gaps,
             awaited,
             "" if shown is None else why(shown, names),
             None if shown is None else shown.ended_ms or shown.started_ms,
-            self.is_inferred,
+            len(report.refused),
         )

@@ -33,9 +33,10 @@ def cluster_page(site: Site, cluster: Cluster) -> Shown:
         for node_id, broker in sorted(view.brokers.items())
     ]
     refused = []
-    for group_id, group in site.watched.groups.items():
-        if not group.is_inferred:
-            report, names = group.known(site.now_ms())
+    for row in site.watched.summaries(site.now_ms()):
+        if row.refused:
+            group_id = row.group_id
+            report, names = site.watched.groups[group_id].known(site.now_ms())
             refused += [(each.last_ms, group_id, refusal(each, names, moment)) for each in report.refused]
     states = Counter(group.listed.state or "unknown" for group in site.watched.groups.values())
     more = {

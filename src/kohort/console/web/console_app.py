@@ -273,6 +273,7 @@ def _resource(name: str) -> str:
 _STATIC = {
     "console.css": ("text/css", page_style() + _resource("console.css")),
     "console.js": ("text/javascript", _resource("console.js")),
+    "icon.svg": ("image/svg+xml", _resource("icon.svg")),
 }
 VERSION = sha256("".join(text for _, text in _STATIC.values()).encode()).hexdigest()[:12]
 """Part of the addresses of style and script, which browsers store for good."""

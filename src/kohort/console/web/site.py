@@ -23,7 +23,8 @@ class Shown(NamedTuple):
 class Site:
     """One console: the cluster, where its pages are, and what they offer.
 
-    `prefix` is the path before all addresses, empty or "/kohort"; `bootstrap` is what commands are shown with.
+    `prefix` is the path before all addresses, empty or "/kohort". Commands are shown with `bootstrap`, and the file
+    `command_config` where there is one.
     """
 
     watched: WatchedCluster
@@ -31,6 +32,7 @@ class Site:
     bootstrap: str
     prefix: str = ""
     allows_changes: bool = False
+    command_config: str = ""
 
     def address(self, path: str, **values: object) -> str:
         """Return the address of a page with its query."""
@@ -40,7 +42,9 @@ class Site:
     def command(self, *words: str) -> str:
         """Return a command line of kohort for this cluster, as a shell reads it."""
         end = words.index("--") if "--" in words else len(words)
-        whole = ["kohort", *words[:end], "--bootstrap-server", self.bootstrap, *words[end:]]
+        options = ["--bootstrap-server", self.bootstrap]
+        options += ["--command-config", self.command_config] if self.command_config else []
+        whole = ["kohort", *words[:end], *options, *words[end:]]
         return " ".join(map(shell_word, whole))
 
     def render(self, template: str, **values: Any) -> str:

@@ -92,6 +92,13 @@ def test_a_command_is_shown_as_a_shell_reads_it() -> None:
     ]
 
 
+def test_a_command_of_a_secured_cluster_names_its_file() -> None:
+    site = Site(WatchedCluster(), lambda: 0, "h:9092", command_config="my admin.properties")
+    assert site.command("explain", "a") == (
+        "kohort explain a --bootstrap-server h:9092 --command-config 'my admin.properties'"
+    )
+
+
 def test_a_command_that_is_pasted_has_no_control_character() -> None:
     text = Site(WatchedCluster(), lambda: 0, "h:9092").command("explain", "a\n\x1b[2J'\\\u202e")
     assert text == r"kohort explain $'a\x0a\x1b[2J\'\\\u202e' --bootstrap-server h:9092"
