@@ -23,7 +23,7 @@ QUIET_S = 15.0
 """After which an empty line is sent, so that a connection that is gone is noticed."""
 BLOCKED_S = 20.0
 """How long a reader may take nothing."""
-_RENDERED = 32
+_RENDERED = 8
 
 Asgi = dict[str, Any]
 
@@ -68,15 +68,15 @@ class LiveUpdates:
     async def _send_parts(
         self, name: str, values: Mapping[str, str], show: Callable[[tuple[str, ...]], None], send: Any, gone: Any
     ) -> None:
-        sent: dict[str, str] = {}
+        sent: dict[str, int] = {}  # hashes: three hundred pages would be hundreds of megabytes
         while not gone.done():
             version = self._site.watched.version
             page = self.page(name, values)
             parts = {"gone": "1"} if page is None else page.parts
             parts = {**parts, "problem": self._site.render("problem.html")}
             show(() if page is None else page.group_ids)
-            changed = {part: text for part, text in parts.items() if sent.get(part) != text}
-            sent |= changed
+            changed = {part: text for part, text in parts.items() if sent.get(part) != hash(text)}
+            sent |= {part: hash(text) for part, text in changed.items()}
             lines = f"data: {json.dumps(changed)}\n\n" if changed else ":\n\n"
             async with asyncio.timeout(BLOCKED_S):
                 await send({"type": "http.response.body", "body": lines.encode(), "more_body": True})
