@@ -342,6 +342,7 @@ def test_a_closed_stream_has_its_progress_and_a_report_of_its_ownership_and_lag(
     with stream_of(spark, topic, max_rows_per_round=30, report=path) as stream:
         stream.run(lambda *_: None, until=is_caught_up, timeout_s=60)
         assert stream.progress.member_id == stream.member_id
+        assert [(lag.records, lag.seconds) for lag in stream.read_lag().values()] == [(0, 0)] * 3
     reached = stream.progress
     assert (reached.group, reached.partitions, reached.lag, reached.read_again) == (topic.group_id, 3, 0, 0)
     text = path.read_text()

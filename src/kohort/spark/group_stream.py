@@ -24,6 +24,7 @@ from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 from kohort.model.setting import LONG, OBJECT, STRING, check_fields, setting, settings_of, unknown
 from kohort.spark.into_table import ExactlyOnce
 from kohort.spark.loop_thread import LoopThread
@@ -403,6 +404,13 @@ class GroupStream:
     def lag(self) -> dict[TopicPartition, int]:
         """Offsets between the committed position and the end, per owned partition whose position is known."""
         return self._running.gate.owned.lag if self._running else {}
+
+    def read_lag(self) -> dict[TopicPartition, Lag]:
+        """Ask the cluster how far the group is behind in each owned partition, in records and in seconds.
+
+        It counts from what is committed, so that a round that is being written is behind. Raises KafkaError.
+        """
+        return self._running.thread.call(self._running.gate.lags()) if self._running else {}
 
     @property
     def progress(self) -> GroupProgress:

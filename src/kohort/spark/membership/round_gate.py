@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata
+from kohort.client.cluster.lag_reader import LagReader
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, UnknownTopic
 from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.membership.user_callbacks import RebalanceListener, finished
@@ -23,6 +24,7 @@ from kohort.member import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.membership.owned_partitions import LONGEST_S, Available, EndWatch, OwnedPartitions
 from kohort.spark.membership.shared_state import NO_STATE, StateGuard
@@ -126,6 +128,7 @@ class RoundGate:
         self.barrier = RevocationBarrier(self.owned, settings, listener or RebalanceListener())
         self.member = settings.membership(cluster, self.barrier)
         self._cluster = cluster
+        self._lags = LagReader(cluster)
         self._ends = EndWatch(cluster, settings.isolation, self.barrier.changed.set)
         self._rounds = 0
         self._is_stopping = False
@@ -166,6 +169,10 @@ class RoundGate:
             await self.member.stop(reason, leave=leave)
         finally:
             await self._cluster.close()
+
+    async def lags(self) -> dict[TopicPartition, Lag]:
+        """Return how far the group is behind in each owned partition, from what it has committed. Raises KafkaError."""
+        return await self._lags.read(self.settings.group_id, self.owned.partitions, self.settings.isolation)
 
     def interrupt(self) -> None:
         """Open no further round; `begin` returns None."""
