@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -255,6 +256,20 @@ def test_a_cluster_that_is_gone_is_a_sentence_on_the_page() -> None:
         broker.stop()
         running.until("/live/groups", "problem", "The cluster does not answer since", "no broker answers")
         assert running.get("/").status == 200
+
+
+def test_a_broker_that_comes_back_is_read_on_and_no_rebalance_counts_twice(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path, group_initial_rebalance_delay_ms=0) as broker:
+        asyncio.run(shared(broker.bootstrap_servers, "twice"))
+        with RunningConsole(broker.bootstrap_servers) as running:
+            running.until("/live/group?id=twice", "rebalances", "alice left")
+            [total] = re.findall(r"<b>(\d+)</b><span>rebalances seen", running.get("/group?id=twice").text)
+            broker.stop()
+            running.until("/live/groups", "problem", "The cluster does not answer since")
+            broker.start()
+            asyncio.run(shared(broker.bootstrap_servers, "after"))
+            running.until("/live/group?id=after", "rebalances", "alice left")
+            assert f"<b>{total}</b><span>rebalances seen" in running.get("/group?id=twice").text
 
 
 def test_without_the_extra_it_names_what_to_install(shared_broker: EmbeddedBroker) -> None:

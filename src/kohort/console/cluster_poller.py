@@ -11,14 +11,15 @@ import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, Protocol
+from contextlib import contextmanager, suppress
+from typing import Any
 
-from kohort.client import Cluster
+from kohort.client import Cluster, Consumer
 from kohort.client.cluster.lag_reader import LagReader
 from kohort.console.cluster_requests import committed_offsets, describe, end_offsets, list_groups
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.history.watched_group import CoordinatedGroup
+from kohort.gateway.server.order_topic import ORDERS, UnreadableOrder, orders_in
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 
@@ -43,18 +44,6 @@ RETRY_S = 5.0
 log = logging.getLogger(__name__)
 
 
-class EventConsumer(Protocol):
-    """A consumer without a group: `kohort.Consumer`."""
-
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-    async def beginning_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]: ...
-    async def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]: ...
-    def assign(self, partitions: list[TopicPartition]) -> None: ...
-    def seek(self, partition: TopicPartition, offset: int) -> None: ...
-    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Any]: ...
-
-
 class ClusterPoller:
     """Carries a `WatchedCluster` forward, until its task is cancelled."""
 
@@ -62,7 +51,7 @@ class ClusterPoller:
         self,
         cluster: Cluster,
         watched: WatchedCluster,
-        event_consumer: Callable[[], Any],
+        event_consumer: Callable[[], Consumer],
         now_ms: Callable[[], int],
         sentence_of: Callable[[BaseException], str],
     ) -> None:
@@ -79,6 +68,8 @@ class ClusterPoller:
         self._turn: deque[str] = deque()
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._positions: dict[TopicPartition, int] = {}
+        """Up to where topics were read: a broker that comes back is not read from the beginning."""
         self._remarks: dict[str, None] = {}
         self._metadata_s = 0.0
 
@@ -113,7 +104,10 @@ class ClusterPoller:
 
     async def run(self) -> None:
         """Look again and again. A cluster that does not answer is a problem of the page, not the end."""
-        events = asyncio.create_task(self._follow_events(), name="kohort console events")
+        following = [
+            asyncio.create_task(self._follow(EVENTS, PAST_EVENTS, self._fold_events), name="kohort console events"),
+            asyncio.create_task(self._follow(ORDERS, 1 << 62, self._fold_orders), name="kohort console orders"),
+        ]
         try:
             while True:
                 await self._look_once()
@@ -126,8 +120,9 @@ class ClusterPoller:
                     pass
                 self._wanted.clear()
         finally:
-            events.cancel()
-            await asyncio.gather(events, return_exceptions=True)
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
 
     # -- looks
 
@@ -209,34 +204,47 @@ class ClusterPoller:
 
     # -- events
 
-    async def _follow_events(self) -> None:
+    async def _follow(self, partition: TopicPartition, past: int, fold: Callable[[Any], None]) -> None:
+        """Pass the last batches of a topic and all new ones to `fold`, once there is such a topic."""
         while True:
-            if self.watched.is_seen and EVENTS.topic in self.cluster.view.topics:
+            if self.watched.is_seen and partition.topic in self.cluster.view.topics:
                 try:
-                    await self._read_events()
+                    await self._read(partition, past, fold)
                 except (KafkaError, OSError, TimeoutError) as error:
-                    log.warning("group events cannot be read: %s", error)
-            await asyncio.sleep(RETRY_S if self.watched.has_events else 0.5)
+                    log.warning("%s cannot be read: %s", partition.topic, error)
+                    await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(0.5)
 
-    async def _read_events(self) -> None:
-        consumer: EventConsumer = self._event_consumer()
+    async def _read(self, partition: TopicPartition, past: int, fold: Callable[[Any], None]) -> None:
+        consumer = self._event_consumer()
         await consumer.start()
         try:
-            end = (await consumer.end_offsets([EVENTS]))[EVENTS]
-            begin = (await consumer.beginning_offsets([EVENTS]))[EVENTS]
-            consumer.assign([EVENTS])
-            consumer.seek(EVENTS, max(begin, end - PAST_EVENTS))
+            end = (await consumer.end_offsets([partition]))[partition]
+            begin = (await consumer.beginning_offsets([partition]))[partition]
+            consumer.assign([partition])
+            position = min(self._positions.get(partition, end - past), end)
+            consumer.seek(partition, max(begin, position))
             while True:
                 batches = await consumer.poll(timeout_ms=500, max_records=2_000)
                 for batch in batches:
-                    for record in batch:
-                        self._fold_event(record.value)
+                    fold(batch)
+                    self._positions[partition] = batch.next_offset
                 if batches:
                     self._notify()
                     if self._due:
                         self._wanted.set()
         finally:
             await consumer.stop()
+
+    def _fold_orders(self, batch: Any) -> None:
+        for _, order in orders_in(batch):
+            with suppress(UnreadableOrder):  # beyond what is remembered
+                self.watched.orders.fold(order)
+        self.watched.version += 1
+
+    def _fold_events(self, batch: Any) -> None:
+        for record in batch:
+            self._fold_event(record.value)
 
     def _fold_event(self, value: bytes | None) -> None:
         try:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from kohort.client.admin.group_descriptions import GroupDescription
 from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary, WatchedGroup
+from kohort.gateway.assigning.orders import names_of
+from kohort.gateway.server.order_topic import KnownOrders
 from kohort.group.explain.explain_text import Names, cost, why
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
 from kohort.model.ids import TopicPartition
@@ -90,6 +92,8 @@ class WatchedCluster:
         self.problem: ClusterProblem | None = None
         self.remarks: list[str] = []
         """What could not be read, in sentences."""
+        self.orders = KnownOrders()
+        """Orders of operators, from the topic that gateways follow."""
         self.has_events = False
         self.is_seen = False
         self.version = 0
@@ -152,6 +156,17 @@ class WatchedCluster:
         self._add_to_feed(group, group.fold_event(event))
         self.version += 1
         return group_id
+
+    def drained(self, group_id: str) -> set[str]:
+        """Return the ids of the members of a group that are drained."""
+        names = self.orders.names(group_id)
+        group = self.groups.get(group_id)
+        members = () if not names or group is None or group.described is None else group.described.members
+        return {
+            each.member_id
+            for each in members
+            if names.keys() & names_of(each.member_id, each.instance_id, each.client_id, each.client_host)
+        }
 
     def fail(self, at_ms: int, sentence: str) -> None:
         """Note that the cluster did not answer."""

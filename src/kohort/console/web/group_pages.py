@@ -138,7 +138,11 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
         "strip": inline_svg(drawing) if drawn else site.render("group_no_strip.html", group=group),
         "rebalances": site.render("group_rebalances.html", views=views, report=report, group_id=group_id),
         "members": site.render(
-            "group_members.html", members=members[:MEMBERS], names=names, left=max(0, len(members) - MEMBERS)
+            "group_members.html",
+            members=members[:MEMBERS],
+            names=names,
+            left=max(0, len(members) - MEMBERS),
+            drained=site.watched.drained(group_id),
         ),
         "partitions": site.render(
             "group_partitions.html", lines=lines[:PARTITIONS], names=names, left=max(0, len(lines) - PARTITIONS)

@@ -6,6 +6,7 @@ from tests.unit.console.looks import listed, look, member
 
 from kohort.console.history.lag_samples import SAMPLES, LagSample, LagSamples
 from kohort.console.history.watched_cluster import FEED, ROWS, UNLISTED, GroupQuery, WatchedCluster
+from kohort.gateway.server.order_topic import Order, OrderKind
 from kohort.model.ids import TopicPartition
 
 ZERO = TopicPartition("orders", 0)
@@ -121,3 +122,15 @@ def test_samples_are_a_ring() -> None:
     for number in range(2 * SAMPLES + 3):
         samples.add(LagSample(number, number, number))
     assert [each.at_ms for each in samples] == list(range(SAMPLES + 3, 2 * SAMPLES + 3))
+
+
+def test_drained_members_are_those_that_orders_name() -> None:
+    watched = cluster("a")
+    watched.fold_description(
+        1000, "a", look("Stable", member("x-1", 0, instance="rack-7"), member("y-1"), group_id="a")
+    )
+    watched.orders.fold(Order(OrderKind.DRAINED, "a", "rack-7"))
+    assert watched.drained("a") == {"x-1"}
+    watched.orders.fold(Order(OrderKind.DRAINED, "a", "rack-7", is_over=True))
+    assert watched.drained("a") == set()
+    assert watched.drained("no such group") == set()

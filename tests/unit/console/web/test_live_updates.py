@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.unit.console.looks import listed
 
-from kohort.client import Cluster
+from kohort.client import Cluster, Consumer
 from kohort.console.cluster_poller import ClusterPoller
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.web.live_updates import STREAMS, LiveUpdates
@@ -16,7 +16,7 @@ from kohort.console.web.site import Site
 
 
 def updates(watched: WatchedCluster) -> LiveUpdates:
-    poller = ClusterPoller(Cluster("127.0.0.1:1"), watched, lambda: None, lambda: 0, str)
+    poller = ClusterPoller(Cluster("127.0.0.1:1"), watched, Consumer, lambda: 0, str)
     return LiveUpdates(Site(watched, lambda: 5000, "h:9092"), poller)
 
 
@@ -64,7 +64,7 @@ def test_more_streams_than_the_limit_are_refused() -> None:
 
 
 def test_groups_on_open_pages_are_counted_by_page() -> None:
-    poller = ClusterPoller(Cluster("127.0.0.1:1"), WatchedCluster(), lambda: None, lambda: 0, str)
+    poller = ClusterPoller(Cluster("127.0.0.1:1"), WatchedCluster(), Consumer, lambda: 0, str)
     with poller.page_open() as one, poller.page_open() as other:
         one(["a", "b"])
         other(["b"])
