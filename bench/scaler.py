@@ -271,7 +271,7 @@ class Simulation:
 MEASURES: tuple[tuple[str, str, Callable[[Simulation], float]], ...] = (
     ("partition-seconds lost", "partition-s", lambda each: each.lost),
     ("lag over time", "M record-s", lambda each: each.lag_area / 1e6),
-    ("changes of the number", "", lambda each: each.changes),
+    ("changes of the number", "changes", lambda each: each.changes),
 )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -68,8 +68,8 @@ class ScaledGroup:
     failure: Unanswered | None = None
     sampled_s: float = 0.0
     """When the group was sampled last without a failure."""
-    drained: Mapping[str, str] = field(default_factory=dict)
-    """The members that are drained to leave: their names in orders by member id."""
+    drained: frozenset[str] = frozenset()
+    """The ids of the members that are drained to leave."""
     unhelped: Partitions = frozenset()
     change: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -208,7 +208,7 @@ class ScaledGroups:
             settings,
             lambda now, then: self._prices.price(settings.group_id, now, then, load.partitions),
             now_ms,
-            is_drained=not owners & group.drained.keys(),
+            is_drained=not owners & group.drained,
         )
         if cause:
             log.info("group %s: %s", shown, cause)
@@ -218,22 +218,23 @@ class ScaledGroups:
         group.unhelped = load.unhelped
         if group.state.phase is ScalingPhase.DRAINING and before.phase is not ScalingPhase.DRAINING:
             replicas = group.state.target // settings.members_per_pod
-            names = leaving(described.members, replicas, settings.members_per_pod)
-            if names is None:
+            found = leaving(described.members, replicas, settings.members_per_pod)
+            if found is None:
                 log.warning("group %s: no member is drained, since %s", shown, NO_ORDINALS)
-            elif await self._order(group, names.values()):
-                group.drained = names
+            elif await self._order(group, found):
+                group.drained = found
         elif group.drained and group.state.phase in (ScalingPhase.STABLE, ScalingPhase.STARTING):
-            await self._order(group, group.drained.values(), is_over=True)
-            group.drained = {}
+            there = {member.member_id for member in described.members}
+            await self._order(group, group.drained & there, is_over=True)
+            group.drained = frozenset()
 
-    async def _order(self, group: ScaledGroup, names: Collection[str], *, is_over: bool = False) -> bool:
+    async def _order(self, group: ScaledGroup, member_ids: Collection[str], *, is_over: bool = False) -> bool:
         """Order drains or their ends, and return whether that was possible."""
-        if not names:
+        if not member_ids:
             return True
-        what, shown = "undrain" if is_over else "drain", ", ".join(sorted(map(printable, names)))
+        what, shown = "undrain" if is_over else "drain", ", ".join(sorted(map(printable, member_ids)))
         try:
-            await self._drains.order(group.settings.group_id, names, is_over=is_over)
+            await self._drains.order(group.settings.group_id, member_ids, is_over=is_over)
         except KafkaError as error:
             log.warning("group %s: cannot %s %s: %s", printable(group.settings.group_id), what, shown, error)
             return False

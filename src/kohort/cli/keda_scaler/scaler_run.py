@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 from pathlib import Path
 
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
@@ -40,6 +41,7 @@ def run(args: argparse.Namespace) -> int:
     from kohort.model.errors import KafkaError
 
     log_to_stderr(is_json=args.json, is_quiet=args.quiet)
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # its core logs each failed handshake
     if args.tls_certificate is None and (args.tls_key or args.tls_client_authority):
         raise CommandFailed("give the certificate of the key with --tls-certificate FILE", USAGE)
     try:
@@ -50,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    from kohort.cli.cluster import admin_of
+    from kohort.cli.cluster import admin_of, principal_of
     from kohort.cli.keda_scaler.drain_orders import DrainOrders
     from kohort.cli.keda_scaler.external_scaler import ExternalScaler, TlsFiles
     from kohort.cli.keda_scaler.rebalance_prices import RebalancePrices
@@ -66,7 +68,7 @@ async def _serve(args: argparse.Namespace) -> None:
     stopped, loop = asyncio.Event(), asyncio.get_running_loop()
     async with admin_of(args) as admin:
         prices = RebalancePrices(admin, what_if)
-        drains = DrainOrders(admin, args.bootstrap_server, args.security)
+        drains = DrainOrders(admin, args.bootstrap_server, args.security, principal_of(args))
         groups = ScaledGroups(admin, args.bootstrap_server, prices, drains)
         scaler = ExternalScaler(groups)
         with first_signal(lambda _number: loop.call_soon_threadsafe(stopped.set)):
@@ -84,4 +86,3 @@ async def _serve(args: argparse.Namespace) -> None:
                 for task in work:
                     task.cancel()
                 await asyncio.gather(*work, return_exceptions=True)
-                await drains.stop()

@@ -3,8 +3,8 @@
 - The produce rate is that of the last 15 seconds; its forecast adds the trend of the last minutes where it rises.
 - The rate of a member is measured while it is saturated: its lag was above the target at both ends of a window in which
   it owned the same partitions. Of a member that is not saturated only a lower bound is known.
-- More members help no partition whose committed offset has not moved for minutes, and none into which more is written
-  than one member reads: neither their rate nor their lag counts.
+- More members help no partition whose committed offset has not moved for minutes, and not the few into which more is
+  written than one member reads: neither their rate nor their lag counts.
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ class LoadHistory:
         member_rate = given_rate or max(median(self.measured) if self.measured else 0.0, self.lower_bound)
         is_measured = bool(given_rate or self.measured)
         most = member_rate if is_measured else inf
-        unhelped = self._stuck(now) | {each for each, rate in rates.items() if rate > most}
+        overloaded = {each for each, rate in rates.items() if rate > most}
+        # Of few partitions it is skew; of most of them a peak, in which each needs a member of its own.
+        unhelped = self._stuck(now) | (overloaded if 2 * len(overloaded) < len(rates) else set())
         lags = {each: now.lag(each) for each in now.ends}
         helped = rates.keys() - unhelped
         rate = sum(rates[each] for each in helped)

@@ -121,10 +121,21 @@ def test_lag_of_a_partition_whose_offset_does_not_move_does_not_count() -> None:
 
 
 def test_partition_into_which_more_is_written_than_one_member_reads_does_not_count() -> None:
-    found = history(*(sample(at_ms, [at_ms, at_ms // 10], [0, at_ms // 10]) for at_ms in range(0, 20_001, STEP_MS)))
+    found = history(
+        *(
+            sample(at_ms, [at_ms, at_ms // 20, at_ms // 20], [0, at_ms // 20, at_ms // 20])
+            for at_ms in range(0, 20_001, STEP_MS)
+        )
+    )
     load = found.load(30, given_rate=500)
     assert load.unhelped == {TopicPartition("t", 0)}
-    assert (load.rate, load.hottest, load.lag, load.whole_lag) == (100, 100, 0, 20_000)
+    assert (load.rate, load.hottest, load.lag, load.whole_lag) == (100, 50, 0, 20_000)
+
+
+def test_peak_of_most_partitions_counts_as_a_whole() -> None:
+    found = history(*(sample(at_ms, [at_ms, at_ms], [0, at_ms]) for at_ms in range(0, 20_001, STEP_MS)))
+    load = found.load(30, given_rate=500)
+    assert (load.rate, load.hottest, load.unhelped) == (2000, 1000, frozenset())
 
 
 def test_lag_of_one_partition_counts_as_far_as_one_member_can_consume_it() -> None:
