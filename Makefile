@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake fuzz bench gen changelog audit lock clean
+.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake endurance fuzz bench gen changelog audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -56,6 +56,9 @@ torture: .venv/interop ## real broker, mixed clients, faults at once; nothing ac
 
 torture-lake: .venv/interop ## jobs into tables, every process killed at random; each row is there once: make torture-lake MINUTES=10 SEED=7 KEEP=files
 	$(BIN)/python -m interop.lake_torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(KEEP),--keep $(KEEP))
+
+endurance: .venv/interop ## groups of Java, librdkafka and kgo whose heartbeats are parked for long; nothing may move: make endurance MINUTES=60
+	$(BIN)/python -m interop.endurance --minutes $(or $(MINUTES),60)
 
 fuzz: .venv/fuzz ## bytes guided by coverage for every decoder: make fuzz MINUTES=60 TARGET=frames
 	$(BIN)/python -m tests.decoders --minutes $(or $(MINUTES),5) $(if $(TARGET),--target $(TARGET))

@@ -1,15 +1,17 @@
-"""Groups that a gateway holds parked for a long time: their request time-outs and rebalances, which ought to be none.
+"""Groups whose heartbeats are parked for a long time: their request time-outs and rebalances, which ought to be none.
 
     python -m interop.endurance [--minutes 60]
 
-Three members each of librdkafka (KIP-848) and of kgo (cooperative-sticky and KIP-848) commit by themselves, at default
-settings, under a small load, behind `kohort gateway --park '*'` in front of a real Apache Kafka. Each minute prints a
-line; the exit code is 0 if nothing timed out and nothing moved.
+Three members each of Java, librdkafka and kgo, in classic groups and groups of the consumer protocol, commit by
+themselves, at default settings, under a small load: behind `kohort gateway --park '*'` in front of a real Apache Kafka,
+and on our broker. Each minute prints a line; the exit code is 0 if nothing timed out and nothing moved.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
 import tempfile
 import time
@@ -19,16 +21,23 @@ from pathlib import Path
 
 from interop.group import Group
 from interop.kafka import ApacheKafka
+from interop.kohort_broker import KohortBroker
 from interop.kohort_gateway import KohortGateway
 from interop.producers import Load
 from kohort.sync import Admin
 
 GROUPS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "java-eager": ("java", {"assignor": "range"}),
+    "java-consumer": ("java", {"protocol": "consumer"}),
+    "librdkafka-eager": ("librdkafka", {"assignor": "range"}),
     "librdkafka-consumer": ("librdkafka", {"protocol": "consumer"}),
     "kgo-cooperative": ("kgo", {"assignor": "cooperative-sticky"}),
     "kgo-consumer": ("kgo", {"protocol": "consumer"}),
 }
 """By name: who the members are, and their settings."""
+
+JAVA_TIMED_OUT = re.compile(r"due to request timeout|session timed out|timeout has expired")
+"""What Java logs of a request or a session of which it waited too long."""
 
 TOPIC = "endurance"
 PARTITIONS = 6
@@ -70,7 +79,8 @@ class Watched:
         return sum(len(member.changes) for member in self.group.members)
 
     def _timeouts(self) -> int:
-        return sum(member.timeouts for member in self.group.members)
+        members = self.group.members
+        return sum(member.timeouts + len(JAVA_TIMED_OUT.findall(member.log())) for member in members)
 
 
 def endure(minutes: float) -> bool:
@@ -79,15 +89,20 @@ def endure(minutes: float) -> bool:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kohort-endurance.")))
         kafka = stack.enter_context(ApacheKafka(heap="512m"))
         gateway = stack.enter_context(KohortGateway(kafka.bootstrap, "--park", "*", "--events", str(folder / "events")))
-        with Admin(kafka.bootstrap) as admin:
-            admin.create_topic(TOPIC, partitions=PARTITIONS)
-        stack.enter_context(Load(kafka.bootstrap, TOPIC, keys=PARTITIONS, pause_s=1))
-        groups = [stack.enter_context(Group(gateway.bootstrap, name, TOPIC, PARTITIONS, folder)) for name in GROUPS]
-        for group in groups:
-            make, settings = GROUPS[group.name]
-            group.are_troubles_expected = True
-            for _ in range(MEMBERS):
-                group.start(make, auto="1", **settings)
+        broker = stack.enter_context(KohortBroker())
+        os.environ["JAVA_TOOL_OPTIONS"] = "-Dlog.level=INFO"  # of members: the Java broker above has started
+        for bootstrap in (kafka.bootstrap, broker.bootstrap):
+            with Admin(bootstrap) as admin:
+                admin.create_topic(TOPIC, partitions=PARTITIONS)
+            stack.enter_context(Load(bootstrap, TOPIC, keys=PARTITIONS, pause_s=1))
+        groups = []
+        for place, bootstrap in (("gateway", gateway.bootstrap), ("broker", broker.bootstrap)):
+            for kind, (make, settings) in GROUPS.items():
+                group = stack.enter_context(Group(bootstrap, f"{place}-{kind}", TOPIC, PARTITIONS, folder))
+                group.are_troubles_expected = True
+                for _ in range(MEMBERS):
+                    group.start(make, auto="1", **settings)
+                groups.append(group)
         for group in groups:
             group.calm(SETTLED_S, 180)
         watched = [Watched(group) for group in groups]
@@ -108,7 +123,9 @@ def report(watched: list[Watched], gateway: KohortGateway, observed: float, pass
     """Print one line about all groups, and what has gone wrong."""
     for each in watched:
         each.read()
-    counts = ", ".join(f"{each.group.name} {each.timeouts} time-outs {each.changes} changes" for each in watched)
+    moved = [each for each in watched if each.timeouts or each.changes]
+    counts = ", ".join(f"{each.group.name} {each.timeouts} time-outs {each.changes} changes" for each in moved)
+    counts = counts or f"{len(watched)} groups without time-outs and changes"
     seen = f"rebalances seen {_rebalances(gateway) - observed:g}, fallbacks {gateway.metric('fallbacks_total'):g}"
     held = f"held now {gateway.metric('heartbeats_held'):g}, in all {gateway.metric('heartbeats_held_total'):g}"
     print(f"{passed_s / 60:.0f} min: {counts}; {seen}, {held}", flush=True)
