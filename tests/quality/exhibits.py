@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay, wrong_transactions
 
-from kohort.sim.scenario.world_plan import SECOND_US, WorldPlan, WorldStep
+from kohort.sim.peers.client_kinds import KINDS
+from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan, WorldStep
+from kohort.sim.swarm.seed_plan import CLEAN
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,20 @@ def with_late_ends(plan: WorldPlan) -> WorldPlan:
         for producer in plan.producers:
             steps.append(WorldStep(len(steps) + 1, at_us, "break end", producer.name))
     return plan._replace(steps=tuple(steps))
+
+
+def of_kgo_alone(plan: WorldPlan) -> WorldPlan:
+    """Let every member be one of kgo with a heartbeat each three seconds, which commits by a timer; nothing fails."""
+
+    def made(member: MemberPlan) -> MemberPlan:
+        config = replace(member.config, session_timeout_ms=8_000, heartbeat_interval_ms=3_000, commit="auto")
+        return member._replace(kind=KINDS["cooperative-v2"], config=config)
+
+    return plan._replace(
+        members=tuple(map(made, plan.members)),
+        variants=tuple(tuple(map(made, each)) for each in plan.variants),
+        steps=tuple(step for step in plan.steps if step.what in CLEAN),
+    )
 
 
 EXHIBITS = (
@@ -441,6 +457,23 @@ EXHIBITS = (
         budget=20,
         mutation=wrong_coordinator.round_announced_without_waiting,
         is_compared=True,
+    ),
+    Exhibit(
+        name="kohort-later",
+        link="docs/decisions/0086-the-gateway-predicts-with-the-coordinator-and-believes-the-answers.md",
+        title="A parked heartbeat that a commit ends makes the next one late",
+        story=(
+            "Six clients of different makes that commit by themselves, restarted one by one behind a gateway that "
+            "parked their heartbeats, stood still 1.2 times as long as directly on Apache Kafka. "
+            "A commit has a parked heartbeat answered, and kgo sends the next one a whole interval after that answer, "
+            "so that its member learnt of a round up to an interval later than without parking. "
+            "Members of kgo that commit are not parked since, unless they can be made to send the heartbeat again at "
+            "once."
+        ),
+        caught_by=("LearnsNoLater",),
+        budget=50,
+        mutation=wrong_coordinator.parked_before_a_commit,
+        worlds=of_kgo_alone,
     ),
     Exhibit(
         name="kohort-closing",

@@ -32,6 +32,7 @@ from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.parking.classic_heartbeats import ClassicParking
+from kohort.parking.heartbeat_interval import HeartbeatInterval
 
 Mutation = AbstractContextManager[None]
 
@@ -199,6 +200,15 @@ def round_announced_without_waiting() -> Mutation:
         pass
 
     return replaced(ClassicParking, "announce", announce)
+
+
+def parked_before_a_commit() -> Mutation:
+    """The heartbeat of a member that commits is parked though its client sends the next one an interval later."""
+
+    def is_cut_short(_interval: HeartbeatInterval, _now_ms: int, _session_timeout_ms: int) -> bool:
+        return False
+
+    return replaced(HeartbeatInterval, "is_cut_short", is_cut_short)
 
 
 def causes_by_bytes() -> Mutation:

@@ -1,17 +1,22 @@
-"""Rolling restarts of eager groups, with what we do better than Kafka and without it: how long partitions stand still.
+"""Rolling restarts of groups, with what we do better than Kafka and without it: how long partitions stand still.
 
 A swarm's worlds are too rough for this: how long one stands still says more about its faults than about its broker. So
 these have members that are started, closed in good order and started again, one after the other, at default times.
+
+    python -m tests.sim.rolling_restarts [SEEDS]     prints what each kind of group costs, summed over some seeds
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kohort.sim.kernel.rng import Rng
-from kohort.sim.peers.client_kinds import KINDS, PeerConfig
+from kohort.sim.peers.client_kinds import KINDS, Commit, PeerConfig
+from kohort.sim.scenario.fault_menu import COOPERATIVE
 from kohort.sim.scenario.world_plan import SECOND_US, Broken, MemberPlan, TopicPlan, WorldPlan, WorldStep
+from kohort.sim.swarm.seed_plan import MAKES
 from kohort.sim.swarm.world_run import run
 
 CLIENTS = (
@@ -19,6 +24,21 @@ CLIENTS = (
     ("eager-roundrobin", "eager-aiokafka", "eager-librdkafka", "eager-kafka-python"),
 )
 """Kinds that can be in one group: each client's own pace of heartbeats, and its own connections."""
+
+GROUPS = {
+    "Java": ("eager-java",),
+    "librdkafka": ("eager-librdkafka",),
+    "kgo": ("eager-kgo",),
+    "ours": ("eager-range",),
+    "kafka-python": ("eager-kafka-python",),
+    "all of these": MAKES,
+    "Java, cooperative": ("cooperative-java",),
+    "librdkafka, cooperative": ("cooperative-v1",),
+    "kgo, cooperative": ("cooperative-v2",),
+    "ours, cooperative": ("cooperative",),
+    "all of these, cooperative": COOPERATIVE[1:],
+}
+"""Kinds of groups, each of one make or of all that are parked."""
 
 LIKE_KAFKA = ("kohort.compatible", "kafka-4.3")
 
@@ -32,10 +52,14 @@ class Standstill(NamedTuple):
     broken: Broken | None
 
 
-def draw_restarts(seed: int) -> WorldPlan:
-    """Return a group of four to six members in which each is restarted once, at Kafka's default times."""
+def draw_restarts(seed: int, group: Sequence[str] = (), commit: Commit = "auto") -> WorldPlan:
+    """Return a group of four to six members in which each is restarted once, at Kafka's default times.
+
+    They are of the kinds of `group`, or of those of `CLIENTS`.
+    """
     random = Rng(seed).stream("restarts")
     clients = random.choice(CLIENTS)
+    clients = tuple(group) or clients
     members: list[MemberPlan] = []
     steps: list[tuple[int, str, str, tuple[tuple[str, int], ...]]] = []
     count = random.randint(4, 6)
@@ -47,6 +71,7 @@ def draw_restarts(seed: int) -> WorldPlan:
             heartbeat_interval_ms=3_000,
             max_poll_interval_ms=300_000,
             request_timeout_ms=30_000,
+            commit=commit,
             auto_commit_ms=5_000,
             work_us=5_000,
         )
@@ -74,9 +99,31 @@ def like_kafka(plan: WorldPlan) -> WorldPlan:
     return plan._replace(settings=tuple(sorted({*plan.settings, LIKE_KAFKA})))
 
 
-def compare(seeds: Iterable[int]) -> Iterator[Standstill]:
+def compare(seeds: Iterable[int], group: Sequence[str] = (), commit: Commit = "auto") -> Iterator[Standstill]:
     """Yield how long partitions stand still in the restarts of each seed, with and without the improvements."""
     for seed in seeds:
-        plan = draw_restarts(seed)
+        plan = draw_restarts(seed, group, commit)
         ours, plain = run(plan), run(like_kafka(plan))
         yield Standstill(seed, ours.unowned_us, plain.unowned_us, ours.broken or plain.broken)
+
+
+def total(seeds: Iterable[int], group: Sequence[str], commit: Commit) -> Standstill:
+    """Return the sums of some seeds, with the first of their worlds that broke."""
+    found = list(compare(seeds, group, commit))
+    broken = next((each.broken for each in found if each.broken is not None), None)
+    return Standstill(len(found), sum(e.improved_us for e in found), sum(e.plain_us for e in found), broken)
+
+
+def main() -> None:
+    """Print the table."""
+    seeds = range(1, 1 + (int(sys.argv[1]) if len(sys.argv) > 1 else 12))
+    for name, group in GROUPS.items():
+        for commit in ("auto", "sync"):
+            found = total(seeds, group, commit)
+            ours_s, theirs_s = found.improved_us / 1e6, found.plain_us / 1e6
+            broken = f"  {found.broken}" if found.broken else ""
+            print(f"{name:28} {commit:5} {ours_s:7.1f} {theirs_s:7.1f} {ours_s / theirs_s:5.2f}{broken}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

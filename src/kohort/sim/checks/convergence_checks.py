@@ -1,13 +1,14 @@
 """Convergence: requests are answered in time, a healed world has complete groups, no partition waits too long.
 
 The time without an owner is summed for every world, and limited in each round of a classic group around which nothing
-but clean closes, starts and new subscriptions happened.
+but clean closes, starts and new subscriptions happened; so is the time until its members learn of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
 from kohort.group.events import Event, GroupStored, MemberRemoved, PendingMemberDropped, RoundOpened
@@ -19,8 +20,13 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, active_in
-from kohort.sim.checks.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
-from kohort.sim.kernel.world_observer import SeenMember, SeenNode
+from kohort.sim.checks.invariants import (
+    CONVERGES_AFTER_HEALING,
+    EVERY_PARKED_REPLY_ANSWERED,
+    LEARNS_NO_LATER,
+    STANDSTILL_BOUNDED,
+)
+from kohort.sim.kernel.world_observer import SeenGateway, SeenMember, SeenNode
 
 GRACE_US = 30_000_000
 """After so long a healed world has no half-open connection left that a request could be sent on."""
@@ -124,20 +130,45 @@ QUIET_US = 20_000_000
 """So long before a round, and until its end, no member may have been killed, frozen or cut off."""
 
 SLACK_US = 1_000_000
-"""What a round takes besides: requests and flushes, and the leader's look at the cluster."""
+"""What a round takes besides: requests, flushes, the leader's look at the cluster, a heartbeat that is sent again."""
 
 _ANSWERS = frozenset({"JoinGroup", "LeaveGroup"})
+_WITH_HEARTBEATS = frozenset({"stable", "completing"})
+"""States in which a member learns of a round by its next heartbeat."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """One round that gathers. `learnt_us` is when each member learnt of it, by name, and `names` are these by id."""
+    """One round that gathers. `learnt_us` is when each member learnt of it, by name, and `names` are these by id.
+
+    `due_us` is when the next heartbeat of each member comes that has one parked or sends one, by name; `latest_us` the
+    latest of these, and of what members between two states may take. `late` are sentences of those that learnt later.
+    """
 
     opened_us: int
     is_initial: bool
+    due_us: dict[str, int]
+    latest_us: int
     learnt_us: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     slowest_us: int = 0
+    late: list[str] = field(default_factory=list)
+
+    def learnt(self, member: SeenMember, now_us: int) -> None:
+        """A member has learnt of it."""
+        if member.name in self.learnt_us:
+            return
+        self.learnt_us[member.name], self.names[member.identity.member_id] = now_us, member.name
+        if (due_us := self.due_us.get(member.name)) is None:
+            return
+        limit_us = due_us if member.kind == "cooperative" else self.latest_us
+        if now_us > limit_us + SLACK_US:
+            passed_s, due_s = (now_us - self.opened_us) / 1e6, (due_us - self.opened_us) / 1e6
+            latest_s = (self.latest_us - self.opened_us) / 1e6
+            self.late.append(
+                f"{member.name} learnt of a round after {passed_s:.3f} s, and its heartbeat was due after {due_s:.3f} "
+                f"s, that of the last member after {latest_s:.3f} s"
+            )
 
     def joined(self, name: str, now_us: int) -> None:
         """A member has joined, or is waited for no longer."""
@@ -145,9 +176,17 @@ class _Round:
 
 
 class StandstillChecker(Checker):
-    """StandstillBounded, and the sum."""
+    """StandstillBounded, LearnsNoLater, and the sum.
 
-    invariants = (STANDSTILL_BOUNDED,)
+        due = sent + k · interval   the first after the round began; sent: its last heartbeat, or SyncGroup's answer
+        a cooperative member learns until its due + SLACK_US
+        an eager member learns      until the latest due + SLACK_US: none reads again before the last has joined
+        a round lasts               until the latest due + the slowest join + SLACK_US, and a gateway's assignor
+
+    On plain Kafka heartbeats are answered at once, so that every client sends the next one when it is due.
+    """
+
+    invariants = (STANDSTILL_BOUNDED, LEARNS_NO_LATER)
 
     def __init__(self, faults: FaultsSeen) -> None:
         super().__init__()
@@ -164,6 +203,12 @@ class StandstillChecker(Checker):
         """By group, the names of those that run."""
         self._intervals_us: dict[str, dict[str, int]] = {}
         """By group and name, the time between two heartbeats that are not parked."""
+        self._sent_us: dict[str, int] = {}
+        """By member's name, when its last heartbeat was sent, or its generation began."""
+        self._waiting: set[str] = set()
+        """The names of members whose JoinGroup or LeaveGroup is unanswered."""
+        self._assigning_us = 0
+        """How long gateways may take to assign in place of a leader."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
@@ -174,6 +219,9 @@ class StandstillChecker(Checker):
         """By group, the instances of static members that do not run. As in Kafka, each generation begins their sessions
         anew: rounds that follow each other may wait for one for long."""
 
+    def gateway_started(self, gateway: SeenGateway) -> None:
+        self._assigning_us = 1_000 * ASSIGNOR_MS
+
     # -- members
 
     def configured(self, member: SeenMember, heartbeat_interval_ms: int) -> None:
@@ -182,6 +230,8 @@ class StandstillChecker(Checker):
     def member_started(self, member: SeenMember) -> None:
         self._members.setdefault(member.group_id, set()).add(member.name)
         self._left.discard(member.name)
+        self._waiting.discard(member.name)
+        self._sent_us.pop(member.name, None)
         if member.instance_id is not None:
             self._away.setdefault(member.group_id, set()).discard(member.instance_id)
 
@@ -219,7 +269,7 @@ class StandstillChecker(Checker):
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
         """Begin a round, or compare one that has its assignment with the bound."""
         if isinstance(event, RoundOpened):
-            self._rounds[event.group_id] = _Round(self.now_us, event.is_initial)
+            self._rounds[event.group_id] = self._opened(event)
         elif isinstance(event, PendingMemberDropped):
             # A member that was closed while its id was issued: the round has waited for it (KIP-394).
             self._ended_us[event.group_id] = self.now_us
@@ -236,15 +286,33 @@ class StandstillChecker(Checker):
             if found is not None and not found.is_initial and self._is_calm(event, found):
                 self._judge(event.group_id, found, shard)
 
+    def _opened(self, event: RoundOpened) -> _Round:
+        """Return a round that begins, with when each member's next heartbeat would come if none were parked."""
+        now_us, due_us, latest_us = self.now_us, {}, self.now_us
+        intervals_us = self._intervals_us.get(event.group_id, {})
+        for name in sorted(self._members.get(event.group_id, set()) - self._waiting):
+            interval_us = intervals_us.get(name, 0)
+            if interval_us and (sent_us := self._sent_us.get(name)) is not None:
+                due_us[name] = sent_us + max(1, -(-(now_us - sent_us) // interval_us)) * interval_us
+            latest_us = max(latest_us, due_us.get(name, now_us + interval_us))
+        return _Round(now_us, event.is_initial, due_us, latest_us)
+
     def answered(self, member: SeenMember, request: str, error: ErrorCode, detail: str) -> None:
         """Note when a member learns of the round."""
-        if error is not ErrorCode.NONE:
+        if request in _ANSWERS:
+            self._waiting.discard(member.name)
+        if request == "SyncGroup" and error is ErrorCode.NONE:
+            self._sent_us[member.name] = self.now_us
+        if error not in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):  # that error: send it again
             self._learn(member)
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
-        """Note how long it took to join, or to leave."""
+        """Note its last heartbeat, and how long it took to join, or to leave."""
+        if request == "Heartbeat":
+            self._sent_us[member.name] = self.now_us
         if request not in _ANSWERS:
             return
+        self._waiting.add(member.name)
         if request == "LeaveGroup":
             self._left.add(member.name)
         if self._faults.has_vanished_connection(member.name):
@@ -256,6 +324,8 @@ class StandstillChecker(Checker):
 
     def member_moved(self, member: SeenMember, state: str, cause: str) -> None:
         """A member that prepares or closes has learnt of the round, or needs one, by itself."""
+        if state not in _WITH_HEARTBEATS:
+            self._sent_us.pop(member.name, None)
         if state in ("preparing", "leaving"):
             self._learn(member)
 
@@ -267,8 +337,7 @@ class StandstillChecker(Checker):
     def _learn(self, member: SeenMember) -> None:
         found = self._rounds.get(member.group_id)
         if found is not None:
-            found.learnt_us.setdefault(member.name, self.now_us)
-            found.names[member.identity.member_id] = member.name
+            found.learnt(member, self.now_us)
 
     def _is_calm(self, event: GroupStored, found: _Round) -> bool:
         faults, since_us = self._faults, found.opened_us - QUIET_US
@@ -281,10 +350,13 @@ class StandstillChecker(Checker):
         )
 
     def _judge(self, group_id: str, found: _Round, shard: Shard) -> None:
-        interval_us = max(self._intervals_us.get(group_id, {}).values(), default=0)
-        longest_us = interval_us + found.slowest_us + SLACK_US
+        self.count(LEARNS_NO_LATER, len(found.due_us.keys() & found.learnt_us.keys()))
+        if found.late:
+            self.broken(LEARNS_NO_LATER, f"{group_id}: {found.late[0]}")
+        heartbeat_us = found.latest_us - found.opened_us
+        longest_us = heartbeat_us + found.slowest_us + SLACK_US + self._assigning_us
         slowest = f"the slowest join {found.slowest_us / 1e6:.3f} s"
-        bounds = f"the longest time between heartbeats is {interval_us / 1e6:.3f} s, {slowest}"
+        bounds = f"the last heartbeat was due after {heartbeat_us / 1e6:.3f} s, {slowest}"
         for partition, since_us in self._gaps.get(group_id, {}).items():
             topic = shard.settings.image.topic(partition.topic)
             if topic is None or partition.partition >= topic.partitions:
@@ -292,7 +364,7 @@ class StandstillChecker(Checker):
             unowned_us = self.now_us - max(since_us, found.opened_us)
             text = f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; {bounds}"
             self.compare(unowned_us <= longest_us, STANDSTILL_BOUNDED, text)
-        if not interval_us:
+        if not self._intervals_us.get(group_id):
             return  # a program of a user's world, whose pace is not known
         lasted_us = self.now_us - found.opened_us
         text = f"{group_id}: a round took {lasted_us / 1e6:.3f} s; {bounds}"

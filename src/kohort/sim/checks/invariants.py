@@ -197,12 +197,20 @@ CLOSE_KEEPS_WORK = Invariant(
     "KIP-429; Kafka's consumer",
     (Moment.COMMIT, Moment.EVENT),
 )
+LEARNS_NO_LATER = Invariant(
+    "LearnsNoLater",
+    "No member of a classic group learns of a round later than on plain Kafka, whatever it commits: a cooperative one "
+    "by its own next heartbeat at the latest, whole intervals after its last one, and eager ones, none of which reads "
+    "before all have joined, by that of the last of them.",
+    "kohort",
+    (Moment.EVENT,),
+)
 STANDSTILL_BOUNDED = Invariant(
     "StandstillBounded",
-    "In a round of a classic group no partition is without an owner for longer than one heartbeat interval (two where "
-    "a client leaves one out or counts from the response) and the slowest join, which lasts from the time at which a "
-    "member learns of the round to its JoinGroup or LeaveGroup; no round lasts longer than one interval (or two) more; "
-    "and in restarts of eager groups no partition is unowned for longer than with every improvement off.",
+    "In a round of a classic group no partition is without an owner for longer than until the last member's next "
+    "heartbeat, as on plain Kafka, and the slowest join, which lasts from the time at which a member learns of the "
+    "round to its JoinGroup or LeaveGroup; no round lasts longer; and in restarts of eager groups no partition is "
+    "unowned for longer than with every improvement off.",
     "kohort; KIP-429",
     (Moment.EVENT,),
 )

@@ -242,6 +242,7 @@ _KINDS = (
     ClientKind("eager-range", **_OURS),
     ClientKind("eager-roundrobin", assignors=("roundrobin",), **_KGO),
     ClientKind("eager-sticky", assignors=("sticky",), **_KGO),
+    ClientKind("eager-kgo", **_KGO),
     ClientKind("eager-java", **_JAVA),
     ClientKind("eager-librdkafka", assignors=("range", "roundrobin"), versions=_AGE[1], **_LIBRDKAFKA),
     ClientKind("eager-aiokafka", assignors=("roundrobin",), embedded_version=0, versions=_AGE[0], **_PYTHON),

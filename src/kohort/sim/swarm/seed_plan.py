@@ -6,6 +6,7 @@ drawn is legal: no step asks for what a real cluster could not do.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from kohort.sim.checks.gateway_checks import GatewayChecker
 from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.ownership_checks import OwnershipChecker
 from kohort.sim.kernel.rng import Rng
-from kohort.sim.peers.client_kinds import KINDS, PeerConfig
+from kohort.sim.peers.client_kinds import KINDS, Commit, PeerConfig
 from kohort.sim.peers.transactional_producer import ProducerPlan
 from kohort.sim.scenario.fault_menu import COOPERATIVE, Sketch, draw_steps
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, WorldStep, draw_settings
@@ -30,6 +31,11 @@ EAGER = (
     ("eager-range", "eager-librdkafka", "eager-kafka-python", "eager-oldest"),
 )
 """Kinds that can be in one group."""
+MAKES = ("eager-range", "eager-java", "eager-librdkafka", "eager-kgo", "eager-kafka-python")
+"""Others that can: one kind of each make whose heartbeats are parked."""
+_COMMITS: tuple[Commit | None, ...] = ("auto", "sync", None)
+CLEAN = frozenset({"start", "close", "close within", "bounce", "roll", "subscribe", "burst", "grow topic", "compact"})
+"""Steps around which rounds are calm."""
 FAMILIES = {
     "rolling": ("rolling", "rolling", "rolling-java"),
     "cooperative": COOPERATIVE,
@@ -100,6 +106,10 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
     commits = Rng(seed).stream("plan/auto-commit")
     members = [_committing(commits, member) for member in members]
     variants = [tuple(_committing(commits, member) for member in each) for each in variants]
+    makes = Rng(seed).stream("plan/makes")
+    mixed = {group: makes.choice(_COMMITS) for group in mixes if makes.random() < 0.4}
+    members = [_mixed(makes, member, mixed) for member in members]
+    variants = [tuple(_mixed(makes, member, mixed) for member in each) for each in variants]
     names = tuple(f"gw{number}" for number in range(1, gateways + 1))
     if names and Rng(seed).stream("plan/gateways").random() < 0.8:
         settings = tuple(sorted({**dict(settings), **LIKE_KAFKA}.items()))
@@ -107,6 +117,8 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
     if writers:
         settings = tuple(sorted({**dict(settings), **draw_transaction_settings(seed)}.items()))
     steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names, writers))
+    if mixed and makes.random() < 0.3:  # else nearly every round is near a fault, and how long it takes is not judged
+        steps = tuple(step for step in steps if step.what in CLEAN)
     edge = Rng(seed).stream("plan/edge").choice(EDGE_ASSIGNORS) if names else ""
     return WorldPlan(
         seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers
@@ -191,6 +203,26 @@ def draw_member(
 def _committing(random: Random, member: MemberPlan) -> MemberPlan:
     """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
     return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_000, 3_500))))
+
+
+def _mixed(random: Random, member: MemberPlan, mixed: Mapping[str, Commit | None]) -> MemberPlan:
+    """Return a classic member of any make, if its group is one of these: all commit as given, or each as it did.
+
+    Where sessions are as long as here, clients that can are made to send heartbeats again.
+    """
+    kind, config = member.kind, member.config
+    if member.group not in mixed or kind.protocol != "classic":
+        return member
+    if any(kind.name in kinds for kinds in EAGER):
+        kind = KINDS[random.choice(MAKES)]
+    config = replace(
+        config,
+        instance_id=config.instance_id if kind.may_be_static else None,
+        session_timeout_ms=14_000,
+        heartbeat_interval_ms=random.choice((1_500, 2_000)),
+        commit=mixed[member.group] or config.commit,
+    )
+    return MemberPlan(member.name, kind, config)
 
 
 _GROUP_MEMBERS = 10

@@ -13,7 +13,12 @@ from kohort.model.ids import TopicPartition
 from kohort.sim.checks.convergence_checks import GRACE_US, SLACK_US, EndChecker, StandstillChecker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers
-from kohort.sim.checks.invariants import CONVERGES_AFTER_HEALING, EVERY_PARKED_REPLY_ANSWERED, STANDSTILL_BOUNDED
+from kohort.sim.checks.invariants import (
+    CONVERGES_AFTER_HEALING,
+    EVERY_PARKED_REPLY_ANSWERED,
+    LEARNS_NO_LATER,
+    STANDSTILL_BOUNDED,
+)
 
 
 class Ending(EndChecker):
@@ -83,12 +88,12 @@ SECOND_US = 1_000_000
 class Round:
     """Two members in generation 1, whose heartbeats come each three seconds; `a` owns t-0."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "eager") -> None:
         self.faults = FaultsSeen()
         self.checker = StandstillChecker(self.faults)
         self.script = Script(lambda _: self.faults, lambda _: self.checker)
         self.see: Any = self.script.see
-        self.a, self.b = (self.script.member(name, epoch=1) for name in "ab")
+        self.a, self.b = (self.script.member(name, epoch=1, kind=kind) for name in "ab")
         for member in (self.a, self.b):
             self.see.configured(member, INTERVAL_MS)
         self.script.happens(*classic(A="t0", B=""))
@@ -96,6 +101,9 @@ class Round:
 
     def passes(self, us: int) -> None:
         self.script.scheduler.run_until(self.script.scheduler.now_us + us)
+
+    def beats(self, member: Member) -> None:
+        self.see.asked(member, "Heartbeat", "")
 
     def learns(self, member: Member) -> None:
         self.see.answered(member, "Heartbeat", ErrorCode.REBALANCE_IN_PROGRESS, "")
@@ -120,7 +128,7 @@ class Round:
 
 def test_a_round_may_take_one_interval_and_no_longer() -> None:
     Round().stands_still(INTERVAL_MS * 1000 + SLACK_US)
-    with breaks(STANDSTILL_BOUNDED, "t-0 was without an owner for 4.001 s", "heartbeats is 3.000 s"):
+    with breaks(STANDSTILL_BOUNDED, "t-0 was without an owner for 4.001 s", "due after 3.000 s"):
         Round().stands_still(INTERVAL_MS * 1000 + SLACK_US + 1000)
 
 
@@ -149,6 +157,57 @@ def test_a_round_in_which_all_is_owned_may_take_one_interval_and_no_longer() -> 
     round_without_a_gap(INTERVAL_MS * 1000 + SLACK_US)
     with breaks(STANDSTILL_BOUNDED, "a round took 4.001 s"):
         round_without_a_gap(INTERVAL_MS * 1000 + SLACK_US + 1000)
+
+
+def learnt(kind: str, us: int, *, is_sent_again: bool = False) -> int:
+    """`a` sends a heartbeat, `b` a second later, both each three seconds; a round begins two seconds after the last.
+
+    `b` learns of it so much later. Return how often that was compared.
+    """
+    world = Round(kind)
+    world.beats(world.a)
+    world.passes(SECOND_US)
+    world.beats(world.b)
+    if is_sent_again:
+        world.see.answered(world.b, "Heartbeat", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
+    world.passes(2 * SECOND_US)
+    world.beats(world.a)
+    world.script.happens(gathers(1))
+    world.learns(world.a)
+    world.joins(world.a)
+    world.passes(us)
+    world.learns(world.b)
+    world.joins(world.b)
+    world.ends()
+    return world.script.times(LEARNS_NO_LATER)
+
+
+def test_a_cooperative_member_learns_of_a_round_by_its_own_next_heartbeat() -> None:
+    due_us = SECOND_US
+    assert learnt("cooperative", due_us + SLACK_US) == 2
+    for is_sent_again in (False, True):
+        with breaks(LEARNS_NO_LATER, "b learnt of a round after 2.001 s", "due after 1.000 s"):
+            learnt("cooperative", due_us + SLACK_US + 1000, is_sent_again=is_sent_again)
+
+
+def test_an_eager_member_learns_of_a_round_by_the_last_members_next_heartbeat() -> None:
+    due_us = 3 * SECOND_US
+    assert learnt("eager", due_us + SLACK_US) == 2
+    with breaks(LEARNS_NO_LATER, "b learnt of a round after 4.001 s", "the last member after 3.000 s"):
+        learnt("eager", due_us + SLACK_US + 1000)
+
+
+def test_a_round_ends_when_the_last_heartbeat_was_due() -> None:
+    def ended(us: int) -> None:
+        world = Round()
+        for member in (world.a, world.b):
+            world.beats(member)
+        world.passes(2 * SECOND_US)
+        world.stands_still(us)
+
+    ended(SECOND_US + SLACK_US)
+    with breaks(LEARNS_NO_LATER, "b learnt of a round after 2.001 s"):
+        ended(SECOND_US + SLACK_US + 1000)
 
 
 def test_a_round_behind_a_close_is_judged_where_the_member_has_left() -> None:
