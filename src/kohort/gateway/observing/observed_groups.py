@@ -289,3 +289,4 @@ class ObservedGroups:
         for member_id, cause in zip(absent, causes, strict=True):
             self._changes.remove(group, member_id, cause, now_ms)
         self._changes.open_round(group, causes[0] if causes else Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+        self.joins.repeat_unanswered(group, now_ms)

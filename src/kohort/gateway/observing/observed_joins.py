@@ -67,6 +67,12 @@ class ObservedJoins:
         is_supported = group.is_supporting(command.protocol_type, command.protocols)
         return _is_admitted(command) and is_supported and command.instance_id not in group.static_members
 
+    def repeat_unanswered(self, group: ClassicGroup, now_ms: int) -> None:
+        """A round has opened that no request had shown: members whose JoinGroup waits have joined it already."""
+        for member_id in sorted(self._joining.keys() & group.members.keys()):
+            self._changes.signals.member_joined(group.group_id, member_id)
+            self._changes.predict(decide(self._changes.shard, self._joining[member_id], now_ms), now_ms)
+
     def abandoned(self, command: Join, now_ms: int) -> None:
         """The connection of a JoinGroup ended before its answer came."""
         self._consumer.classic_join_abandoned(command, now_ms)

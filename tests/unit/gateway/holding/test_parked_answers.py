@@ -16,6 +16,16 @@ def test_an_answer_with_a_round_is_parked_until_every_member_can_learn_of_it() -
     assert members["b"].errors() == members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
 
 
+def test_a_member_whose_join_opened_the_round_unseen_is_not_waited_for() -> None:
+    """A follower joins for a topic that has grown: seed 648 with a gateway."""
+    members = group("a", "b", "c")
+    members["c"].join(1_000)
+    members["a"].heartbeat(3_000, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert members["a"].errors() == []
+    members["b"].heartbeat(3_100, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert members["b"].errors() == members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
 def test_a_member_that_cannot_wait_so_long_gets_no_error() -> None:
     members = group("a", "b", "c")
     leave(members["c"], 1_000)
