@@ -50,8 +50,8 @@ CLIENTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 TIMING = {"session_ms": "45000", "heartbeat_ms": "3000", "auto": "1", "report": "1"}
 
 FAULTS = {"kill": 30, "drain": 30, "freeze": 75, "vanish": 75}
-"""What happens to a gateway, and for how many seconds clients are watched: `kill -9`, SIGTERM, SIGSTOP, its machine has no
-network any more."""
+"""What happens to a gateway, and for how many seconds clients are watched: `kill -9`, SIGTERM, SIGSTOP, its machine has
+no network any more."""
 
 HEAL_S = 12.0
 """How long committed offsets are watched after a fault: two intervals of auto-commit."""
