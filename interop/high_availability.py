@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -246,6 +247,7 @@ def main(arguments: list[str]) -> int:
             return 3
         command = ["unshare", *OWN_WORLD, sys.executable, "-m", "interop.high_availability", *arguments]
         return subprocess.run(command, env={**os.environ, INSIDE: "1"}, check=False).returncode
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # the first process of a namespace has no other
     rows: list[Row] = []
     print("|", " | ".join(HEAD), "|\n|", " | ".join("---" for _ in HEAD), "|", flush=True)
     with tempfile.TemporaryDirectory(prefix="kohort-high-availability.") as folder:
