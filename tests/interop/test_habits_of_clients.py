@@ -5,6 +5,7 @@ All commit by their timers, each in a group of its own on a broker of ours, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,12 +21,12 @@ from tests.interop.topics import create_topic
 from kohort.broker.embedded import EmbeddedBroker
 
 SHARES: Mapping[str, tuple[str, float, float]] = {
-    "java": ("java", 0.8, 1),
-    "kgo": ("kgo", 0.45, 1),
-    "librdkafka": ("librdkafka", 0.8, 1),
+    "java": ("java", 0.7, 1),
+    "kgo": ("kgo", 0.35, 1),
+    "librdkafka": ("librdkafka", 0.7, 1),
     "kafka_python": ("kafka-python", 0.8, 1),
-    "aiokafka": ("aiokafka", 0.5, 0.85),
-    "kohort": ("kohort", 0.8, 1),
+    "aiokafka": ("aiokafka", 0.4, 1),
+    "kohort": ("kohort", 0.7, 1),
     "sarama": ("sarama", 0, 0),
     "kafkajs": ("kafkajs", 0, 0),
 }
@@ -35,6 +36,9 @@ LEARNT_S = 30
 """Until the commits of a timer are known: four of them, and a trial."""
 
 WATCHED_S = 20
+
+OF_A_MEMBER = re.compile("heartbeat|coordinator|session|commit|rebalanc|rejoin", re.IGNORECASE)
+"""What a line in a log would be about, at INFO and above."""
 
 
 class Seen:
@@ -87,4 +91,4 @@ def test_a_client_that_commits_by_its_timer_is_parked_as_its_habits_allow_and_lo
         raise seen.missing[library]
     client_id, least, most = SHARES[library]
     assert least <= seen.shares[client_id] <= most, seen.shares
-    assert seen.logs[library] == ""
+    assert not [line for line in seen.logs[library].splitlines() if OF_A_MEMBER.search(line)]
