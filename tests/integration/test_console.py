@@ -57,7 +57,7 @@ def test_members_and_lag_are_those_of_the_cluster(shared_broker: EmbeddedBroker,
         settings: dict[str, Any] = {"bootstrap_servers": address, "group_id": "lagged", "auto_offset_reset": "latest"}
         async with Consumer("lagged", client_id="reader", **settings) as reader:
             await until(lambda: len(reader.assignment()) == 2, reader)
-            await reader.commit()
+            await reader.commit(dict.fromkeys(reader.assignment(), 5))
             async with Producer(address) as producer:
                 for _ in range(7):
                     await producer.send("lagged", b"x", partition=1)

@@ -64,6 +64,8 @@ class ClusterPoller:
         self._pages = 0
         self._due: dict[str, None] = {}
         self._aged: dict[str, None] = {}
+        self._missing: set[str] = set()
+        """Topics of committed offsets that do not exist: at most as many as groups name."""
         self._lag_reader = LagReader(cluster, now_ms)
         self._turn: deque[str] = deque()
         self._changed = asyncio.Event()
@@ -178,10 +180,19 @@ class ClusterPoller:
             self.watched.fold_description(at_ms, group_id, description)
         committed = await committed_offsets(self.cluster, groups, self._remark)
         partitions = {partition for offsets in committed.values() for partition in offsets}
+        await self._find_topics({partition.topic for partition in partitions})
         ends = await end_offsets(self.cluster, sorted(partitions), self._remark)
         at_ms = self._now_ms()
         for group_id, offsets in committed.items():
             self.watched.fold_offsets(at_ms, group_id, offsets, ends)
+
+    async def _find_topics(self, names: set[str]) -> None:
+        """Request metadata where a topic is newer than what is known; of one that does not exist once."""
+        missing = names - self.cluster.view.topics.keys()
+        if missing - self._missing:
+            self._missing |= missing
+            await self.cluster.refresh()
+        self._missing -= self.cluster.view.topics.keys()
 
     async def _read_lags(self) -> None:
         """Read the lags in seconds of groups on open pages, a few at each look: those read longest ago come first."""
