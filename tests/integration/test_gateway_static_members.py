@@ -30,9 +30,9 @@ def gateway(broker: EmbeddedBroker, leave_delay_ms: int = 30_000) -> RunningGate
 
 @pytest.mark.parametrize("assignor", [RangeAssignor, CooperativeStickyAssignor])
 def test_a_restart_moves_no_partition_of_the_others(broker: EmbeddedBroker, assignor: type[Assignor]) -> None:
-    both: list[tuple[str | None, int]] = [("pod-0-static", 2), ("pod-1-static", 2)]
+    both: list[tuple[str | None, int]] = [("static-pod-0", 2), ("static-pod-1", 2)]
     with gateway(broker) as front, Pod(front.bootstrap_servers, "pod-1", assignor()) as other:
-        settle(broker, [("pod-1-static", 4)])
+        settle(broker, [("static-pod-1", 4)])
         with Pod(front.bootstrap_servers, "pod-0", assignor()):
             settle(broker, both)
             moved = other.moved
@@ -45,12 +45,12 @@ def test_a_restart_moves_no_partition_of_the_others(broker: EmbeddedBroker, assi
 def test_a_member_that_stays_away_leaves(broker: EmbeddedBroker) -> None:
     with gateway(broker, leave_delay_ms=300) as front, Pod(front.bootstrap_servers, "pod-1", RangeAssignor()):
         with Pod(front.bootstrap_servers, "pod-0", RangeAssignor()):
-            settle(broker, [("pod-0-static", 2), ("pod-1-static", 2)])
-        settle(broker, [("pod-1-static", 4)])
+            settle(broker, [("static-pod-0", 2), ("static-pod-1", 2)])
+        settle(broker, [("static-pod-1", 4)])
 
 
 def test_clients_with_one_client_id_read_beside_each_other(broker: EmbeddedBroker) -> None:
     with gateway(broker) as front, Pod(front.bootstrap_servers, "pod", RangeAssignor()):
-        settle(broker, [("pod-static", 4)])
+        settle(broker, [("static-pod", 4)])
         with Pod(front.bootstrap_servers, "pod", RangeAssignor()):
-            settle(broker, [("pod-static", 2), (None, 2)])
+            settle(broker, [("static-pod", 2), (None, 2)])

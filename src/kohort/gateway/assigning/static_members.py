@@ -1,6 +1,6 @@
 """Static membership (KIP-345) of clients that have no `group.instance.id`: a row of the policies gives them one.
 
-It is the client id with `-static` behind it. A member's id begins with that of its instance, so ids show who is static,
+It is the client id behind `static-`. A member's id begins with that of its instance, so ids show who is static,
 whichever gateway made it so. It goes into JoinGroup, and into SyncGroup, Heartbeat and OffsetCommit of such members: a
 client whose instance id another one takes is fenced, which proves that both have one client id; then both are dynamic.
 
@@ -41,7 +41,8 @@ from kohort.wire.messages import (
 
 log = logging.getLogger("kohort.gateway")
 
-SUFFIX = "-static"
+PREFIX = "static-"
+"""The other end of a client id often has an ordinal, which tools look for."""
 
 _LEGAL = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 """What Kafka takes as a `group.instance.id`."""
@@ -120,7 +121,7 @@ class StaticMembers:
             self._log_once(key, why)
         if (why and is_join) or not self._is_static(link, key, message, now_ms) or why:
             return False
-        instance_id = client_id + SUFFIX
+        instance_id = PREFIX + client_id
 
         def change(request: MemberRequest) -> None:
             request.group_instance_id = instance_id
@@ -136,7 +137,7 @@ class StaticMembers:
     def _is_static(self, link: Link, key: tuple[str, str], message: MemberRequest, now_ms: int) -> bool:
         client = self._clients.get(key)
         if message.member_id:
-            if not message.member_id.startswith(f"{key[1]}{SUFFIX}-"):
+            if not message.member_id.startswith(f"{PREFIX}{key[1]}-"):
                 return False  # it was dynamic before the row was written, or its client id is shared
         elif self._is_shared(key, now_ms):
             return False
@@ -215,7 +216,7 @@ class StaticMembers:
         if frame is None:
             return False
         exchange.frame, exchange.static_key = frame, key
-        client.leaving = Leaving(member_id, client_id + SUFFIX, command.members[0].reason)
+        client.leaving = Leaving(member_id, PREFIX + client_id, command.members[0].reason)
         client.left_ms = exchange.arrived_ms
         self._leaving.setdefault(command.group_id, {})[member_id] = client
         self._timers.arm(client, client.left_ms + delay_ms, lambda _now_ms: self._send(client, "has not come back"))
@@ -271,7 +272,7 @@ def _why_dynamic(message: MemberRequest, version: int, client_id: str) -> str:
         return f"it is of the type {printable(message.protocol_type)}, and static_members is for consumers"
     if version < (first := FIRST_VERSIONS[type(message)]):
         return f"it sends version {version} of {type(message).__name__}, and {first} is the first with an instance id"
-    if _LEGAL.fullmatch(client_id + SUFFIX) is None or not client_id:
+    if _LEGAL.fullmatch(PREFIX + client_id) is None or not client_id:
         return "its client id has other characters than A-Z a-z 0-9 . _ -, or too many, or none"
     return ""
 

@@ -114,8 +114,8 @@ class Client:
 
 def static(scene: Scene, client_id: str = "pod-0", now_ms: int = 0) -> Client:
     client = Client(scene, client_id)
-    assert client.join(now_ms) == f"{client_id}-static"
-    client.joined(f"{client_id}-static-1", now_ms)
+    assert client.join(now_ms) == f"static-{client_id}"
+    client.joined(f"static-{client_id}-1", now_ms)
     return client
 
 
@@ -136,7 +136,7 @@ def test_requests_of_a_member_have_the_instance_id_and_nothing_else_changes(requ
     if version == 5:
         request.protocol_type, request.protocol_name = "consumer", "range"
     passed = client.send(request, version)
-    assert passed.group_instance_id == "pod-0-static"
+    assert passed.group_instance_id == "static-pod-0"
     passed.group_instance_id = None
     assert passed == request
 
@@ -147,7 +147,7 @@ def test_without_the_column_nothing_changes(policy: Policy) -> None:
 
 
 def test_software_that_is_not_parked_is_static_too() -> None:
-    assert Client(Scene(Policy(treatment=Treatment.PARK, static_members="client_id"))).join() == "pod-0-static"
+    assert Client(Scene(Policy(treatment=Treatment.PARK, static_members="client_id"))).join() == "static-pod-0"
 
 
 def test_members_that_were_dynamic_before_stay_so_until_they_join_anew() -> None:
@@ -157,7 +157,7 @@ def test_members_that_were_dynamic_before_stay_so_until_they_join_anew() -> None
     request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=client.member_id)
     assert client.send(request, 4).group_instance_id is None
     client.member_id = ""
-    assert client.join() == "pod-0-static"
+    assert client.join() == "static-pod-0"
 
 
 def test_an_instance_id_of_the_client_stays() -> None:
@@ -193,14 +193,14 @@ def test_a_leave_is_delayed_and_sent_when_its_client_does_not_come_back(version:
     assert got.error_code == ErrorCode.NONE
     if version >= 3:
         assert [(each.member_id, each.group_instance_id, each.error_code) for each in got.members] == [
-            ("pod-0-static-1", None, 0)
+            ("static-pod-0-1", None, 0)
         ]
     client.relay.closed(1_001, is_by_client=True)
     scene.gateway.tick(1_000 + DELAY_MS - 1)
     assert scene.left == []
     scene.gateway.tick(1_000 + DELAY_MS)
     reason = "closes" if version == 5 else ""
-    assert scene.left == [Leave(GROUP, (Leaving("pod-0-static-1", "pod-0-static", reason),))]
+    assert scene.left == [Leave(GROUP, (Leaving("static-pod-0-1", "static-pod-0", reason),))]
 
 
 def test_a_client_that_is_back_in_time_does_not_leave(caplog: pytest.LogCaptureFixture) -> None:
@@ -209,7 +209,7 @@ def test_a_client_that_is_back_in_time_does_not_leave(caplog: pytest.LogCaptureF
     client = static(scene)
     client.leave(1_000)
     client.relay.closed(1_001, is_by_client=True)
-    assert Client(scene).join(4_000) == "pod-0-static"
+    assert Client(scene).join(4_000) == "static-pod-0"
     scene.gateway.tick(100_000)
     assert scene.left == []
     assert "client pod-0 is back after 3.0 s, with its partitions" in caplog.text
@@ -221,7 +221,7 @@ def test_a_round_does_not_wait_for_a_client_that_is_away() -> None:
     client.leave(1_000)
     client.relay.closed(1_001, is_by_client=True)
     Client(scene, "pod-1").join(2_000)
-    assert [leave.members[0].member_id for leave in scene.left] == ["pod-0-static-1"]
+    assert [leave.members[0].member_id for leave in scene.left] == ["static-pod-0-1"]
 
 
 def test_a_leave_that_the_coordinator_refuses_is_refused() -> None:
@@ -237,10 +237,10 @@ def test_a_leave_passes_from_another_connection_and_while_a_round_runs() -> None
     scene = Scene()
     client, other = static(scene), Client(scene)
     other.member_id = client.member_id
-    assert other.leave(1_000)[0] == ["pod-0-static-1"]
+    assert other.leave(1_000)[0] == ["static-pod-0-1"]
     client = static(Scene())
     client.join(1_000)
-    assert client.leave(1_001)[0] == ["pod-0-static-1"]
+    assert client.leave(1_001)[0] == ["static-pod-0-1"]
 
 
 def test_clients_that_share_a_client_id_stay_dynamic(caplog: pytest.LogCaptureFixture) -> None:
@@ -248,10 +248,10 @@ def test_clients_that_share_a_client_id_stay_dynamic(caplog: pytest.LogCaptureFi
     first, second = static(scene), Client(scene)
     assert [second.join(1_000), second.join(2_000)] == [None, None]
     assert ["two clients have the client id pod-0" in record.message for record in caplog.records] == [True]
-    assert first.join(3_000) == "pod-0-static", "who is static already remains a member"
-    assert Client(scene, "pod-1").join(4_000) == "pod-1-static"
-    assert first.leave(5_000)[0] == ["pod-0-static-1"], "no leave is delayed of a client that is not alone"
-    assert Client(scene).join(2_000 + SHARED_MS) == "pod-0-static"
+    assert first.join(3_000) == "static-pod-0", "who is static already remains a member"
+    assert Client(scene, "pod-1").join(4_000) == "static-pod-1"
+    assert first.leave(5_000)[0] == ["static-pod-0-1"], "no leave is delayed of a client that is not alone"
+    assert Client(scene).join(2_000 + SHARED_MS) == "static-pod-0"
 
 
 @pytest.mark.parametrize("is_open", [False, True])
@@ -260,7 +260,7 @@ def test_a_client_that_was_killed_is_followed_by_its_successor(is_open: bool) ->
     client = static(scene)
     if not is_open:
         client.relay.closed(1, is_by_client=True)
-    assert Client(scene).join(SESSION_MS if is_open else 2) == "pod-0-static"
+    assert Client(scene).join(SESSION_MS if is_open else 2) == "static-pod-0"
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ def test_a_client_may_use_several_connections(caplog: pytest.LogCaptureFixture) 
     beating.send(request, 4, 1_000)
     beating.get(HeartbeatResponse(), 4, 1_000)
     joining.member_id = ""
-    assert joining.join(2_000) == "pod-0-static"
-    joining.joined("pod-0-static-2", 2_000)
+    assert joining.join(2_000) == "static-pod-0"
+    joining.joined("static-pod-0-2", 2_000)
     assert not caplog.records
     beating.member_id = joining.member_id
     request.member_id = joining.member_id
@@ -315,8 +315,8 @@ def test_a_client_may_use_several_connections(caplog: pytest.LogCaptureFixture) 
 def test_a_client_is_known_again_after_a_restart_of_the_gateway() -> None:
     scene = Scene()
     client = Client(scene)
-    client.member_id = "pod-0-static-1"
+    client.member_id = "static-pod-0-1"
     request = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id=client.member_id)
-    assert client.send(request, 4, 0).group_instance_id == "pod-0-static"
+    assert client.send(request, 4, 0).group_instance_id == "static-pod-0"
     client.get(HeartbeatResponse(), 4, 0)
     assert Client(scene).join(1_000) is None, "another client has its client id"
