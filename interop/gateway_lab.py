@@ -118,7 +118,7 @@ class GatewayHost:
     def close(self) -> None:
         """End its processes."""
         self.child.kill()
-        run("ip", "link", "del", self._link)
+        subprocess.run(["ip", "link", "del", self._link], capture_output=True, check=False)  # it may be gone already
         self._holder.kill()
         self._holder.wait()
 
