@@ -107,7 +107,8 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
     members = [_committing(commits, member) for member in members]
     variants = [tuple(_committing(commits, member) for member in each) for each in variants]
     makes = Rng(seed).stream("plan/makes")
-    mixed = {group: makes.choice(_COMMITS) for group in mixes if makes.random() < 0.4}
+    of_eager = [group for group, mix in mixes.items() if "eager" in mix.kinds]
+    mixed = {group: makes.choice(_COMMITS) for group in of_eager if makes.random() < 0.4}
     members = [_mixed(makes, member, mixed) for member in members]
     variants = [tuple(_mixed(makes, member, mixed) for member in each) for each in variants]
     names = tuple(f"gw{number}" for number in range(1, gateways + 1))
