@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -41,6 +43,8 @@ _TOKEN = "token"
 
 
 _FORM_BYTES = 65_536
+LOOK_S = 2.0
+"""How long the page of a group that is not listed waits for the next look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +180,13 @@ class _Pages:
         return self._shown("groups", request.query_params, form=groups_form(request.query_params))
 
     async def group(self, request: Any) -> Any:
-        values = request.query_params
+        values, poller = request.query_params, self._sources.poller
+        if values.get("id", "") not in self._site.watched.groups:  # it may be newer than the last look
+            version = self._site.watched.version
+            poller.look_soon(values.get("id", ""))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await poller.changed(version)
         found = self._shown("group", values, group_id=values.get("id", ""), minutes=values.get("minutes", "15"))
         if found is not None:
             return found
