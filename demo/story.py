@@ -23,7 +23,8 @@ from demo.task import Task
 from kohort.client.admin.admin import Admin
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import fetch_committed
-from kohort.client.cluster.list_offsets import LATEST, list_ends
+from kohort.client.cluster.list_offsets import list_ends
+from kohort.client.cluster.offset_specs import LATEST
 from kohort.client.producer.producer import Producer
 from kohort.model.ids import TopicPartition
 

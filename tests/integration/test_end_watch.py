@@ -10,7 +10,7 @@ from tests.integration.scripted_broker import TOPIC_ID, ScriptedBroker
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Cluster
-from kohort.client.cluster.list_offsets import READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import READ_UNCOMMITTED
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.owned_partitions import EndWatch

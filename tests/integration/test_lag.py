@@ -13,7 +13,7 @@ from tests.integration.lag_vectors import VECTORS, VectorBroker
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Cluster
 from kohort.client.cluster.lag_reader import REREAD_MS, LagReader
-from kohort.client.cluster.list_offsets import ISOLATION
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag, LagReason
 from kohort.sync import Admin, Producer

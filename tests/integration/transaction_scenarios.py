@@ -23,7 +23,7 @@ from kohort.client import (
     TransactionAborted,
     read_ranges,
 )
-from kohort.client.cluster.list_offsets import READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition

@@ -13,8 +13,9 @@ from tests.spark.bare_query import Job
 from tests.spark.cluster import Topic
 
 from kohort.model.errors import KafkaError
-from kohort.spark.membership.application import Calls, Siblings
+from kohort.spark.membership.application import Calls
 from kohort.spark.membership.control_socket import ControlSocket, directory, make_private, report_ended, socket_path
+from kohort.spark.membership.sibling_readers import Siblings
 from kohort.spark.membership.stream_offset import StreamOffset
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]

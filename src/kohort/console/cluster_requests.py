@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from kohort.client import Cluster
 from kohort.client.admin.group_descriptions import GroupDescription, read_classic, read_consumer
-from kohort.client.cluster.list_offsets import LATEST, list_ends
+from kohort.client.cluster.list_offsets import list_ends
 from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import LATEST
 from kohort.client.errors import PartitionErrors, raise_refusal
 from kohort.console.history.watched_group import CoordinatedGroup
 from kohort.model.errors import ErrorCode, error_for

@@ -31,16 +31,9 @@ from kohort.client.arguments import by_partition, check_text, check_topic, texts
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, commit_offsets, committable, fetch_committed
 from kohort.client.cluster.lag_reader import LagReader
-from kohort.client.cluster.list_offsets import (
-    EARLIEST,
-    ISOLATION,
-    LATEST,
-    MAX_TIMESTAMP,
-    UNKNOWN_MS,
-    OffsetAndTimestamp,
-    list_offsets,
-)
+from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_offsets
 from kohort.client.cluster.metadata import Broker, ClusterView, TopicView
+from kohort.client.cluster.offset_specs import EARLIEST, ISOLATION, LATEST, MAX_TIMESTAMP
 from kohort.client.cluster.retry import retry
 from kohort.client.errors import PartitionErrors, UnknownTopic, raise_refusal
 from kohort.client.settings import ClientConfig, ClientSettings, config_of, takes_settings

@@ -13,15 +13,9 @@ from dataclasses import dataclass, field
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, fetch_committed, offsets_of_recreated_topics
-from kohort.client.cluster.list_offsets import (
-    EARLIEST,
-    LATEST,
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
-    OffsetAndTimestamp,
-    offsets_at,
-)
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp, offsets_at
 from kohort.client.cluster.metadata import Broker, ClusterView
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.retry import retry
 from kohort.model.bounded_dict import BoundedDict
 from kohort.model.errors import ErrorCode, KafkaError, error_for

@@ -11,21 +11,12 @@ from typing import NamedTuple
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import READ_UNCOMMITTED
 from kohort.client.cluster.retry import is_worth_a_retry, remaining_ms
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.wire.messages import ListOffsetsRequest
-
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-
-ISOLATION = {"read_uncommitted": READ_UNCOMMITTED, "read_committed": READ_COMMITTED}
-"""The isolation levels by their names in settings."""
-
 
 UNKNOWN_MS = 5_000
 """How long a program that names a partition waits for one that the cluster does not have: it may be a moment old."""

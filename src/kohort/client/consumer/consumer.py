@@ -13,7 +13,8 @@ from typing import Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, committable
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, UNKNOWN_MS, OffsetAndTimestamp, list_ends, list_offsets
+from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, list_ends, list_offsets
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings

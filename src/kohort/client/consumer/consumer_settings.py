@@ -12,7 +12,7 @@ from typing import Protocol, Required, get_args
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
-from kohort.client.cluster.list_offsets import EARLIEST, ISOLATION, LATEST
+from kohort.client.cluster.offset_specs import EARLIEST, ISOLATION, LATEST
 from kohort.client.consumer.batch import Deserializer, Deserializers
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol

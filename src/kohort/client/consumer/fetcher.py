@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import READ_COMMITTED
 from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import READ_COMMITTED
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig

@@ -15,8 +15,8 @@ from random import random
 from typing import TypeVar
 
 from kohort.client.arguments import bootstrap_addresses
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.metadata import Broker, ClusterView, read_view
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.cluster.retry import Waits, is_worth_a_retry
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, unreadable
 from kohort.client.errors import BrokerUnreachable, UnknownPartition, UnknownTopic

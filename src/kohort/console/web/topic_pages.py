@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kohort.client import Cluster
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, list_ends, list_offsets
+from kohort.client.cluster.list_offsets import list_ends, list_offsets
 from kohort.client.cluster.metadata import TopicView
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.console.web.site import Shown, Site
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition, topic_id_text

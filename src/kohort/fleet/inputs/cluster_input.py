@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, OffsetAndTimestamp
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.metadata import TopicView
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import connection_arguments
 from kohort.client.consumer.range_reader import read_ranges
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic

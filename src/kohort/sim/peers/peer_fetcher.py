@@ -19,7 +19,7 @@ from kohort.client.cluster.committed_offsets import (
     fetch_request,
     fetched,
 )
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.member import ConsumerMember, inputs
 from kohort.member.deadlines import Backoff
 from kohort.member.member_state import MOVED, NO_IDENTITY

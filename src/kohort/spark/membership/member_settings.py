@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import ISOLATION
 from kohort.client.cluster.metadata import ClusterView
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.consumer.consumer_settings import DEFAULT_ASSIGNORS, check_member
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership, MembershipSettings

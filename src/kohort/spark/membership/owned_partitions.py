@@ -13,8 +13,9 @@ from contextlib import suppress
 from operator import attrgetter
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_ends
+from kohort.client.cluster.list_offsets import list_ends
 from kohort.client.cluster.metadata import Broker
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.client.membership.membership import Membership
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError

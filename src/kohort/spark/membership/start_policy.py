@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import LATEST, READ_UNCOMMITTED, list_ends
+from kohort.client.cluster.list_offsets import list_ends
+from kohort.client.cluster.offset_specs import LATEST, READ_UNCOMMITTED
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.member_settings import Reset

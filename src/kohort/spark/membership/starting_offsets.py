@@ -16,7 +16,8 @@ from typing import Protocol, runtime_checkable
 from kohort.client.admin.group_descriptions import describe_group
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, fetch_committed
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST, list_ends
+from kohort.client.cluster.list_offsets import list_ends
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.membership.membership import Membership
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError

@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kohort.client.cluster.list_offsets import ISOLATION
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.spark.membership.application import Calls, SiblingReader, Siblings
+from kohort.spark.membership.application import Calls
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.control_socket import ControlSocket
 from kohort.spark.membership.group_progress import GroupProgress
@@ -30,6 +30,7 @@ from kohort.spark.membership.member_settings import settings_from_options
 from kohort.spark.membership.owned_partitions import Available
 from kohort.spark.membership.round_gate import RoundGate
 from kohort.spark.membership.shared_state import SharedState, StateGuard
+from kohort.spark.membership.sibling_readers import SiblingReader, Siblings
 from kohort.spark.membership.start_policy import ChoicePolicy
 from kohort.spark.membership.stream_offset import CommitMark, StreamOffset
 from kohort.spark.options.member_options import MemberOptions

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import LONG, STRING, refused, setting
 from kohort.spark.options.option_values import Given

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from kohort.client.arguments import bootstrap_addresses
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import connection_arguments
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import DURATION, LONG, STRING, listed, refused, setting

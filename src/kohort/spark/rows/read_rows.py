@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from kohort.client.arguments import bootstrap_addresses
-from kohort.client.cluster.list_offsets import ISOLATION
+from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.consumer.range_reader import ADVICE, RangeReader, read_ranges
 from kohort.client.decode.arrow_decoder import Decoder, default_decoder, iter_arrow
 from kohort.client.decode.plain_decoder import HEADERS, TIMESTAMP

@@ -14,36 +14,21 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import ISOLATION, LATEST, list_ends
+from kohort.client.cluster.list_offsets import list_ends
 from kohort.client.cluster.metadata import ClusterView
+from kohort.client.cluster.offset_specs import ISOLATION, LATEST
 from kohort.client.errors import UnknownPartition
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.offset_choice import OffsetChoice, resolve
 from kohort.spark.options.source_options import SourceOptions
-from kohort.spark.rows.read_settings import ReadSettings, security
+from kohort.spark.rows.read_settings import security
 from kohort.spark.rows.rounds import OffsetRange, parted, parts_of_round, pieces
+from kohort.spark.source.range_piece import RangePiece, read_piece
 from kohort.wire.messages import MetadataRequest
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class RangePiece(InputPartition):  # type: ignore[misc]
-    """Ranges of partitions, of each at most one. `topic_ids` are those of their topics, where the cluster has ids."""
-
-    def __init__(self, ranges: tuple[OffsetRange, ...], topic_ids: Mapping[str, str]) -> None:
-        super().__init__(ranges)
-        self.ranges = ranges
-        self.topic_ids = topic_ids
-
-
-def read_piece(settings: ReadSettings, piece: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Yield one piece's rows. Raises KafkaError where records were deleted, or their topic."""
-    from kohort.spark.rows.read_rows import read_rows
-
-    if isinstance(piece, RangePiece):  # Spark plans one of its own class where there is nothing to read
-        yield from read_rows(settings, piece.ranges, piece.topic_ids)
 
 
 class BatchReader(DataSourceReader):  # type: ignore[misc]

@@ -29,7 +29,7 @@ from kohort.spark.membership.application import Calls
 from kohort.spark.membership.stream_offset import StreamOffset
 from kohort.spark.options.source_options import NO_LIMITS, SourceOptions
 from kohort.spark.rows.rounds import parted, pieces, tasks
-from kohort.spark.source.batch_reader import RangePiece, read_piece
+from kohort.spark.source.range_piece import RangePiece, read_piece
 
 if TYPE_CHECKING:
     import asyncio

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.start_policy import Log, NoOffset, ResetPolicy, TopicDeleted, TopicRecreated
 

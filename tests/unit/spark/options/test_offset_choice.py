@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.offset_choice import choice_from
 

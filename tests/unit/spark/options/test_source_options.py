@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kohort.assign import CapacityAssignor, RebalanceProtocol
-from kohort.client.cluster.list_offsets import EARLIEST, LATEST
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.model.ids import TopicPartition
 from kohort.spark.options.member_options import MemberOptions
 from kohort.spark.options.source_options import Kind, SourceOptions, check
