@@ -18,9 +18,8 @@ from kohort.group.explain.rebalance_report import EventFields, GroupReport, Outc
 from kohort.log.group_replay import records_of
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 from kohort.node.groups.offsets_partition import OffsetsPartition
-from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import NEVER, FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, undisturbed

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
-from kohort.group.events import Event, GroupStored, MemberRemoved, PendingMemberDropped, RoundOpened
+from kohort.group.events import Event, GenerationFormed, GroupStored, MemberRemoved, PendingMemberDropped, RoundOpened
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
@@ -183,6 +183,8 @@ class StandstillChecker(Checker):
         an eager member learns      until the latest due + SLACK_US: none reads again before the last has joined
         a round lasts               until the latest due + the slowest join + SLACK_US, and a gateway's assignor
 
+    A leader for which a gateway assigns learns of a round that opens meanwhile when that is done: this is a due too.
+
     On plain Kafka heartbeats are answered at once, so that every client sends the next one when it is due.
     """
 
@@ -209,6 +211,8 @@ class StandstillChecker(Checker):
         """The names of members whose JoinGroup or LeaveGroup is unanswered."""
         self._assigning_us = 0
         """How long gateways may take to assign in place of a leader."""
+        self._formed_us: dict[str, int] = {}
+        """By group, when its generation formed: a gateway may be assigning until that has lasted its time."""
         self._rounds: dict[str, _Round] = {}
         self._ended_us: dict[str, int] = {}
         """By group, when a member ended last, or stopped polling, that its group may still wait for: killed, failed,
@@ -270,6 +274,8 @@ class StandstillChecker(Checker):
         """Begin a round, or compare one that has its assignment with the bound."""
         if isinstance(event, RoundOpened):
             self._rounds[event.group_id] = self._opened(event)
+        elif isinstance(event, GenerationFormed):
+            self._formed_us[event.group_id] = self.now_us
         elif isinstance(event, PendingMemberDropped):
             # A member that was closed while its id was issued: the round has waited for it (KIP-394).
             self._ended_us[event.group_id] = self.now_us
@@ -288,7 +294,8 @@ class StandstillChecker(Checker):
 
     def _opened(self, event: RoundOpened) -> _Round:
         """Return a round that begins, with when each member's next heartbeat would come if none were parked."""
-        now_us, due_us, latest_us = self.now_us, {}, self.now_us
+        now_us, due_us = self.now_us, {}
+        latest_us = max(now_us, self._formed_us.get(event.group_id, now_us) + self._assigning_us)
         intervals_us = self._intervals_us.get(event.group_id, {})
         for name in sorted(self._members.get(event.group_id, set()) - self._waiting):
             interval_us = intervals_us.get(name, 0)

@@ -8,6 +8,7 @@ from typing import Any
 from tests.unit.sim.checks.brokers import Broker
 from tests.unit.sim.checks.scripted import Member, Script, breaks, classic, gathers, generation, goes, joins, of
 
+from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.convergence_checks import GRACE_US, SLACK_US, EndChecker, StandstillChecker
@@ -208,6 +209,22 @@ def test_a_round_ends_when_the_last_heartbeat_was_due() -> None:
     ended(SECOND_US + SLACK_US)
     with breaks(LEARNS_NO_LATER, "b learnt of a round after 2.001 s"):
         ended(SECOND_US + SLACK_US + 1000)
+
+
+def test_a_round_that_opens_while_a_gateway_assigns_waits_for_that_too() -> None:
+    def ended(us: int) -> None:
+        world = Round()
+        world.see.gateway_started(Random(0))
+        for member in (world.a, world.b):
+            world.joins(member)
+        world.script.happens(generation(2, ["A", "B"]), gathers(2))
+        world.passes(us)
+        world.script.happens(generation(3, ["A", "B"]), generation(3, {"A": "t0", "B": ""}))
+
+    assigned_us = 1000 * ASSIGNOR_MS
+    ended(2 * assigned_us + SLACK_US)
+    with breaks(STANDSTILL_BOUNDED, "a round took 3.001 s", "due after 1.000 s"):
+        ended(2 * assigned_us + SLACK_US + 1000)
 
 
 def test_a_round_behind_a_close_is_judged_where_the_member_has_left() -> None:
