@@ -119,7 +119,8 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
         settings = tuple(sorted({**dict(settings), **draw_transaction_settings(seed)}.items()))
     steps = draw_steps(Rng(seed), Sketch(random, end_us, topics, nodes, tuple(members), names, writers))
     if mixed and makes.random() < 0.3:  # else nearly every round is near a fault, and how long it takes is not judged
-        steps = tuple(step for step in steps if step.what in CLEAN)
+        clean = (step for step in steps if step.what in CLEAN)
+        steps = tuple(step._replace(number=number) for number, step in enumerate(clean, 1))
     edge = Rng(seed).stream("plan/edge").choice(EDGE_ASSIGNORS) if names else ""
     return WorldPlan(
         seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers
