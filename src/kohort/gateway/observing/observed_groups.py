@@ -151,7 +151,7 @@ class ObservedGroups:
             group.members[command.member_id].assignment = assignment
         elif error is ErrorCode.REBALANCE_IN_PROGRESS:
             if group.phase in GATHERED and command.generation == group.generation:
-                self._changes.open_round(group, Cause(CauseKind.NOT_OBSERVED, now_ms), now_ms)
+                self._open_unseen(group, now_ms)
         elif error is ErrorCode.UNKNOWN_MEMBER_ID:
             self._changes.evicted(command.group_id, command.member_id, now_ms)
         self._changes.signals.group_changed(command.group_id, now_ms)

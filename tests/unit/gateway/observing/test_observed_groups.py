@@ -109,6 +109,14 @@ def test_a_member_whose_join_came_after_the_generation_had_formed_opens_the_next
     assert course.causes() == [CauseKind.MEMBER_JOINED] * 2
 
 
+def test_a_member_whose_join_opened_a_round_that_a_sync_shows_is_not_waited_for(course: Course) -> None:
+    """A follower's JoinGroup opens it, since its topic has grown: the request does not show that."""
+    course.join("b")
+    course.sync("a", 1, ErrorCode.REBALANCE_IN_PROGRESS)
+    assert course.group.phase is Phase.PREPARING_REBALANCE
+    assert course.group.awaiting_join == {"b"}
+
+
 def removals(course: Course) -> list[tuple[str, CauseKind]]:
     """Return who was removed, and why."""
     return [(each.member_id, each.cause.kind) for each in course.events if isinstance(each, MemberRemoved)]
