@@ -13,11 +13,10 @@ from pathlib import Path
 
 from interop import go_program, jars, java_member, node_program
 from interop.account import Account
-from interop.process import Child
+from interop.process import OWN_CODE, ROOT, Child
 from kohort.model.errors import KafkaError
 from kohort.sync import Consumer
 
-ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ("librdkafka", "kafka_python", "aiokafka")  # by others, in Python; beside them stand java and kohort
 NEWEST_JAVA = "newest_java"
 """The consumer of the newest Apache Kafka, which names cluster and node when it connects (KIP-1242)."""
@@ -44,7 +43,7 @@ class Member(Account):
         else:
             command = [sys.executable, "-m", f"interop.members.{library}", *arguments]
         output = folder / f"{library}-{time.monotonic_ns()}.jsonl"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
+        environment = {**os.environ, **OWN_CODE}
         self.child = Child(command, output, environment=environment, separate=True)
         super().__init__(
             f"{library} pid {self.child.pid}",

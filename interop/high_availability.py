@@ -27,7 +27,8 @@ from pathlib import Path
 
 from interop import go_program, jars, java_member
 from interop.gateway_lab import KAFKA, OWN_WORLD, PORT, WAYS, GatewayHost, furnish, haproxy, lab
-from interop.group import IN_GO, ROOT, Group
+from interop.group import IN_GO, Group
+from interop.process import ROOT
 from interop.producers import Load, Written
 from interop.unavailable import Unavailable
 from kohort.model.ids import TopicPartition

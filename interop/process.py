@@ -13,6 +13,11 @@ from pathlib import Path
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
+ROOT = Path(__file__).resolve().parent.parent
+
+OWN_CODE = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
+"""Part of the environment of Python programs that run the code of this tree, whatever is installed."""
+
 
 def descendants(pid: int) -> list[int]:
     """Return the processes that a process has started, and those that they have started in their turn."""

@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interop.group import ROOT
 from interop.lake_torture.account import ADDED, MERGED, NUMBERED, Landing
 from interop.lake_torture.iceberg_connect import READY, IcebergConnect
 from interop.lake_torture.readers import Reader, delta_readers, iceberg_readers, postgres_readers
 from interop.lake_torture.services import Services
 from interop.object_store import BUCKET
-from interop.process import Child
+from interop.process import OWN_CODE, Child
 from interop.spark_versions import OLDEST, python_with
 
 TOPIC = "orders"
@@ -41,7 +40,7 @@ class Program:
         self._ready = ready  # what its log has when it works; else that is what it prints
         self.starts = 0
         self._command = list(command)
-        self._environment = {**environment, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        self._environment = {**environment, **OWN_CODE}
         self._folder = folder
         self._lock = threading.Lock()
         self._is_killed = False
@@ -156,7 +155,7 @@ def group_job(kind: str, services: Services, folder: Path, table: str, seed: int
     if mode == CLUSTER:
         assert services.cluster is not None, "a run with such a job has a cluster"
         names = [each for each in services.environment if each.startswith("AWS_")]
-        inherited = {each: services.environment[each] for each in names} | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        inherited = {each: services.environment[each] for each in names} | OWN_CODE
         conf = {f"spark.executorEnv.{key}": value for key, value in inherited.items()}
         given |= {"master": services.cluster.address, "conf": services.cluster.conf | conf}
         writers = [False]

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from interop.group import ROOT
-from interop.process import Child
+from interop.process import OWN_CODE, Child
 
 PARTITIONS = 3
 PLAIN, ONCE, MOVED = "plain", "once", "moved"
@@ -66,7 +65,7 @@ class Program:
         self.starts += 1
         output = self.folder / f"{self.name}-{self.starts}.jsonl"
         command = [each.replace("NAME", f"{self.name}-{self.starts}") for each in self.command]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **OWN_CODE}
         self.children.append(Child(command, output, environment=environment, separate=True))
 
     def kill(self) -> None:

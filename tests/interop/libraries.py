@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from interop.group import IN_GO, NEWEST_JAVA, ROOT
+from interop.group import IN_GO, NEWEST_JAVA
+from interop.process import ROOT
 
 from interop import go_program, jars, node_program
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from interop.group import IN_GO
-from interop.process import Child
+from interop.process import OWN_CODE, Child
 
 from interop import go_program, jars
 from kohort import Admin, Producer
@@ -46,7 +46,7 @@ class Steered:
         else:
             command = [sys.executable, "-m", f"interop.steered.{library}", *arguments]
         output = self.commands.with_suffix(".jsonl")
-        self.child = Child(command, output, environment={**os.environ, "PYTHONPATH": str(ROOT)}, separate=True)
+        self.child = Child(command, output, environment={**os.environ, **OWN_CODE}, separate=True)
 
     def order(self, line: str) -> None:
         """Append a command."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
-from interop.process import Child
+from interop.process import OWN_CODE, Child
 from interop.spark_cluster import SparkCluster
 from interop.waiting import eventually
 from tests.integration.transaction_scenarios import committed
@@ -94,7 +94,7 @@ def copy_through_kills(
 
 def start(source: Topic, target: Topic, cluster: SparkCluster, log: Path, *checkpoint: str) -> Child:
     arguments = [source.bootstrap_servers, source.name, target.name, source.group_id, cluster.address, *checkpoint]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    environment = {**os.environ, **OWN_CODE, "PYTHONUNBUFFERED": "1"}
     return Child([sys.executable, "-m", "tests.spark.copying_stream", *arguments], log, environment=environment)
 
 
