@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from kohort.broker.json_web_tokens import JsonWebKeys
 from kohort.cli.acls import operations, principal
-from kohort.cli.group_state.group_events import parsed
+from kohort.cli.group_state.group_events import parsed_event
 from kohort.cli.terminal.record_lines import NotARecord, json_line
 from kohort.gateway.gateway_settings import read_settings
 from kohort.gateway.server.instance_links import LinkRefused, _read_greeting
@@ -43,7 +43,7 @@ def json_documents(content: bytes) -> None:
         _read_greeting(content)
     with suppress(NotARecord):
         json_line(content)
-    parsed(content)
+    parsed_event(content)
     with suppress(ValueError):
         _by_partition("startingOffsets")(content.decode())
 

@@ -7,20 +7,19 @@ are scraped, a bounded number of them at a time.
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from kohort.group.explain.rebalance_counter import RebalanceCounter
+from kohort.group.explain.rebalance_report import parsed_event
 from kohort.log.disk import StorageError
 from kohort.model.errors import KafkaError
 from kohort.model.exposition import Histogram, Labels, MetricFamily, counter, gauge, histogram
+from kohort.model.ids import EVENT_TOPIC
 from kohort.net.metrics_endpoint import MetricsEndpoint
 from kohort.node.node import Node
-from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.wire.apis import Api
 from kohort.wire.record_batches import decode_batch, iter_batches
 
@@ -122,8 +121,7 @@ class BrokerMetrics:
                 for header, batch in iter_batches(view):
                     self._next_event = header.last_offset + 1
                     for record in decode_batch(batch):
-                        with suppress(ValueError):  # any client with WRITE may have written it
-                            if isinstance(event := json.loads(record.value or b""), dict):
-                                self._rebalances.count(event)
+                        if (event := parsed_event(record.value)) is not None:
+                            self._rebalances.count(event)
         except (KafkaError, StorageError):
             pass  # the broker's log has the reason; the next scrape tries again

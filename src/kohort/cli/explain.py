@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import admin_of, require_group, run_against
 from kohort.cli.group_state.group_events import (
-    EVENT_TOPIC,
     GroupFilter,
     event_consumer,
     filed_events,
@@ -33,6 +32,7 @@ from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
 from kohort.group.explain.explain_text import Names, chain, event_text, partition_seconds, refusal, sentence
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance, Refused
+from kohort.model.ids import EVENT_TOPIC
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Consumer

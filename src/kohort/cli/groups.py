@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
 from kohort.cli.gateway import group_orders
-from kohort.cli.group_state.group_events import EVENT_TOPIC, now_ms, recent_histories, recent_history
+from kohort.cli.group_state.group_events import now_ms, recent_histories, recent_history
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (
@@ -35,7 +35,7 @@ from kohort.group.explain.explain_text import Names, clause_of, refusal, sentenc
 from kohort.group.explain.rebalance_report import cause_json
 from kohort.model.assignment import by_topic
 from kohort.model.errors import KafkaError
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 from kohort.wire.embedded_protocols import (
     CONNECTOR,
     RUNNING,

@@ -6,11 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of, require_topics, with_admin
-from kohort.cli.group_state.group_events import EVENT_TOPIC
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb
-from kohort.model.ids import TopicPartition, topic_id_text
+from kohort.model.ids import EVENT_TOPIC, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
     from kohort.client import Admin

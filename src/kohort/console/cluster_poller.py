@@ -7,7 +7,6 @@ no page is open and nothing changes, looks are ten seconds apart.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -20,10 +19,11 @@ from kohort.console.cluster_requests import committed_offsets, describe, end_off
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.history.watched_group import CoordinatedGroup
 from kohort.gateway.server.order_topic import ORDERS, UnreadableOrder, orders_in
+from kohort.group.explain.rebalance_report import parsed_event
 from kohort.model.errors import KafkaError
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 
-EVENTS = TopicPartition("__kohort_group_events", 0)
+EVENTS = TopicPartition(EVENT_TOPIC, 0)
 PAST_EVENTS = 50_000
 """How many of the latest events of all groups are read at the start."""
 
@@ -258,11 +258,8 @@ class ClusterPoller:
             self._fold_event(record.value)
 
     def _fold_event(self, value: bytes | None) -> None:
-        try:
-            event: Any = json.loads(value or b"")
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(event, dict) or not isinstance(event.get("at_ms"), int):
+        event = parsed_event(value)
+        if event is None:
             return
         try:
             group_id = self.watched.fold_event(event)

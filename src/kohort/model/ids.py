@@ -11,6 +11,9 @@ from typing import NamedTuple
 NO_TOPIC_ID = bytes(16)
 """The id of a topic that has none (Kafka's ZERO_UUID)."""
 
+EVENT_TOPIC = "__kohort_group_events"
+"""The topic in which our broker and gateway record what happens to groups."""
+
 
 LONGEST_CACHED_NAME = 255
 """Characters of a name that a cache may store. A client may send names of 32 KiB, of groups that do not exist."""

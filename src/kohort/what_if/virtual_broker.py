@@ -37,14 +37,13 @@ from kohort.log.memory_disk import MemoryDisk
 from kohort.log.offsets_topic import encode_events
 from kohort.model.assignment import Assignment, IdPartitions, Partitions, by_topic, id_partitions
 from kohort.model.cause import Cause, CauseKind
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 from kohort.model.setting import INT_MAX, SettingsError
 from kohort.model.subscription import Subscription
 from kohort.node.configuration.config import Config
 from kohort.node.groups.coordinator import OFFSETS_TOPIC
 from kohort.node.groups.topic_image import NodeTopics
 from kohort.node.node import Node
-from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.sim.kernel.broker_host import NodeHost
 from kohort.sim.kernel.host import WALL_MS, Host
 from kohort.sim.kernel.network import Network

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kohort.cli.explain import LAST, chosen, since_ms
-from kohort.cli.group_state.group_events import GroupFilter, filed_events, parsed, stored_events
+from kohort.cli.group_state.group_events import GroupFilter, filed_events, parsed_event, stored_events
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.group.explain.rebalance_report import UNTOLD, Rebalance
 
@@ -37,10 +37,11 @@ def test_the_latest_are_chosen_unless_a_time_is_given() -> None:
 
 
 def test_what_is_no_event_is_passed_over() -> None:
-    assert parsed(b"{") is None
-    assert parsed(b"[" * 100_000) is None
-    assert parsed(b"[1]") is None
-    assert parsed(b'{"group": "g"}') is None
+    assert parsed_event(b"{") is None
+    assert parsed_event(b"[" * 100_000) is None
+    assert parsed_event(b"[1]") is None
+    assert parsed_event(b'{"group": "g"}') is None
+    assert parsed_event(b'{"at_ms": 1, "cause": ["member_left"]}') is None
     picked = GroupFilter("g")
     assert picked.read(b"g", b'{"at_ms": 1}') == {"at_ms": 1}
     assert picked.read(b"other", b'{"at_ms": 1}') is None

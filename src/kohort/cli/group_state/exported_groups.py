@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kohort.cli.group_state.group_events import EVENT_TOPIC, LISTED_EVENTS, GroupFilter, event_consumer, live_events
+from kohort.cli.group_state.group_events import LISTED_EVENTS, GroupFilter, event_consumer, live_events
 from kohort.client import Admin
 from kohort.client.admin.group_descriptions import GroupDescription
 from kohort.group.explain.rebalance_counter import RebalanceCounter
 from kohort.model.errors import KafkaError
 from kohort.model.exposition import Labels, MetricFamily, counter, gauge
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 from kohort.model.lag import Lag
 
 log = logging.getLogger("kohort.exporter")

@@ -6,7 +6,6 @@ batch.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
@@ -15,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.rebalance_report import EventFields, GroupReport
-from kohort.model.ids import TopicPartition
+from kohort.group.explain.rebalance_report import EventFields, GroupReport, parsed_event
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
     from kohort.client import Consumer
 
-EVENT_TOPIC = "__kohort_group_events"
 EVENTS = TopicPartition(EVENT_TOPIC, 0)
 POLL_RECORDS = 10_000
 IDLE_MS = 500
@@ -47,19 +45,10 @@ class GroupFilter:
     def read(self, key: bytes | None, value: bytes | None) -> EventFields | None:
         """Return the event of a record, or None when it is not the group's, or none of ours."""
         if value is not None and self._key in (None, key):
-            return parsed(value)
+            return parsed_event(value)
         if key is not None and key != self._key:
             self.others.add(key.decode("utf-8", "replace"))
         return None
-
-
-def parsed(line: bytes) -> EventFields | None:
-    """Return an event written as JSON; None for what is not one."""
-    try:
-        fields: Any = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return fields if isinstance(fields, dict) and isinstance(fields.get("at_ms"), int) else None
 
 
 # -- a cluster
@@ -190,7 +179,7 @@ def filed_events(path: Path, picked: GroupFilter, counted: Counted) -> Iterator[
     try:
         with path.open("rb") as lines:
             for line in lines:
-                event = parsed(line)
+                event = parsed_event(line)
                 counted(1)
                 if event is None:
                     continue

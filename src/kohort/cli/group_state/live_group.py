@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from kohort.assign.server.catalog import UnknownAssignor, server_assignors
 from kohort.assign.server.spec import ServerAssignor
 from kohort.cli.cluster import require_group
-from kohort.cli.group_state.group_events import EVENT_TOPIC, recent_history
+from kohort.cli.group_state.group_events import recent_history
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import GroupReport, Identity
 from kohort.group.migration.conversion_rules import is_state
 from kohort.group.migration.migration_plan import Goal, Limits, LiveGroup, LiveMember
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import EVENT_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

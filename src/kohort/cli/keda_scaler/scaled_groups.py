@@ -45,8 +45,6 @@ FIRST_S = 2.0
 SHOWN = 10
 NO_ORDINALS = "their names do not end with ordinals: set group.instance.id or client.id to the name of the pod"
 
-_RUNNING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
-
 
 class Unanswered(Exception):
     """A call has no answer now; `code` is the name of gRPC's status, and the text is one sentence for the user."""
@@ -187,7 +185,7 @@ class ScaledGroups:
         partitions = frozenset[TopicPartition]().union(*owned) or frozenset(committed)
         ends = await ends_of(self._admin, partitions, "latest") if partitions else {}
         now_ms = round(loop.time() * 1000)
-        group.history.add(GroupSample(now_ms, ends, committed, owned, described.state not in _RUNNING))
+        group.history.add(GroupSample(now_ms, ends, committed, owned, not described.is_rebalancing))
         group.load = group.history.load(group.settings.start_seconds, group.settings.records_per_second)
         if group.history.is_known and (group.state is not None or group.load.is_stable):
             await self._decide(group, described, now_ms)

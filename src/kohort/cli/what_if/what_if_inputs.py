@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of
 from kohort.cli.group_state.group_events import (
-    EVENT_TOPIC,
     GroupFilter,
     fold_recent,
     now_ms,
@@ -31,7 +30,7 @@ from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
 from kohort.group.migration.migration_plan import Limits, LiveGroup
 from kohort.log.disk import StorageError
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
 from kohort.what_if.group_facts import GroupFacts, Times
 
 if TYPE_CHECKING:

@@ -38,6 +38,10 @@ class _Topic(Protocol):
     partitions: list[int]
 
 
+REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
+"""States of classic and of other groups in which a rebalance runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class GroupListing:
     """A group by name. `group_type` is classic, consumer, … and empty where the broker is too old to return it."""
@@ -95,6 +99,11 @@ class GroupDescription:
     group_type: str = "classic"
     epoch: int = -1
     assignment_epoch: int = -1
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """Whether a rebalance runs."""
+        return self.state in REBALANCING
 
 
 async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:

@@ -70,7 +70,7 @@
       for (const [part, html] of Object.entries(parts)) replaced(part, html);
     };
   };
-  // A browser opens six connections to one site: a page that nobody sees has none.
+  // A browser opens at most six connections to one site, so a page in a hidden tab closes its stream.
   document.addEventListener("visibilitychange", () => (document.hidden ? (close(), status("paused", "")) : open()));
   addEventListener("pagehide", close);
   addEventListener("pageshow", open);

@@ -181,17 +181,18 @@ class _Pages:
 
     async def group(self, request: Any) -> Any:
         values, poller = request.query_params, self._sources.poller
-        if values.get("id", "") not in self._site.watched.groups:  # it may be newer than the last look
+        group_id = values.get("id", "")
+        if group_id not in self._site.watched.groups:  # it may be newer than the last look
             version = self._site.watched.version
-            poller.look_soon(values.get("id", ""))
+            poller.look_soon(group_id)
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_S):
                     await poller.changed(version)
-        found = self._shown("group", values, group_id=values.get("id", ""), minutes=values.get("minutes", "15"))
+        found = self._shown("group", values, group_id=group_id, minutes=values.get("minutes", "15"))
         if found is not None:
             return found
         sentence = "There is no such group on this cluster: it was deleted, or no member has joined it yet."
-        return self._message(404, f"No group {values.get('id', '')}", sentence)
+        return self._message(404, f"No group {group_id}", sentence)
 
     async def plan(self, request: Any) -> Any:
         return self._once(await plan_page(self._site, self._sources.runs, request.query_params), here="plan")

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kohort.client.admin.group_descriptions import REBALANCING
 from kohort.drawing.display_text import counted
 from kohort.fleet.findings.facts import EventOf, Facts, Finding, HourOf, Thresholds, duration_text
 from kohort.fleet.schema import HOUR_MS, Evidence
@@ -20,7 +21,6 @@ from kohort.fleet.schema import HOUR_MS, Evidence
 STORM, STUCK = "rebalance_storm", "stuck_group"
 ROUNDS = ("generation_formed", "epoch_bumped")
 COMINGS = ("joined", "left", "evicted", "rejoined")
-MOVING = ("Assigning", "Reconciling", "CompletingRebalance", "PreparingRebalance")
 WAY = ("epoch_bumped", "target", "revoking", "generation_formed", "joined")
 
 
@@ -80,7 +80,7 @@ def stuck(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
 
 def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     since_ms = facts.running_since_ms
-    if since_ms is None or facts.state not in MOVING or facts.now_ms - since_ms < settings.stuck_rebalance_ms:
+    if since_ms is None or facts.state not in REBALANCING or facts.now_ms - since_ms < settings.stuck_rebalance_ms:
         return
     way = [each for each in facts.of(*WAY) if each.at_ms >= since_ms]
     revoking = [each for each in way if each.event == "revoking"]
@@ -99,7 +99,11 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
 
 def _without_commits(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     last_ms = facts.last_commit_ms
-    if last_ms is None or len(facts.hours_with_commits) < settings.stuck_hours_with_commits or facts.state in MOVING:
+    if (
+        last_ms is None
+        or len(facts.hours_with_commits) < settings.stuck_hours_with_commits
+        or facts.state in REBALANCING
+    ):
         return
     if facts.lag == 0:  # nothing to commit
         return

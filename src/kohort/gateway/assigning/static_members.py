@@ -119,7 +119,9 @@ class StaticMembers:
         why = _why_dynamic(message, exchange.head.api_version, client_id)
         if why and is_join:
             self._log_once(key, why)
-        if (why and is_join) or not self._is_static(link, key, message, now_ms) or why:
+            return False
+        is_static = self._is_static(link, key, message, now_ms)  # its client is seen, also where that has no field
+        if why or not is_static:
             return False
         instance_id = PREFIX + client_id
 

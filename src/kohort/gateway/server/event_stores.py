@@ -19,8 +19,8 @@ from kohort.client.producer.producer import Producer
 from kohort.group.explain.rebalance_counter import RebalanceCounter
 from kohort.log.disk import StorageError
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import EVENT_TOPIC
 from kohort.node.groups.event_topic import EventStore, lost_fields
-from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.wire.record_batches import Record
 
 log = logging.getLogger("kohort.gateway")

@@ -6,6 +6,7 @@ shape, documented in docs/guide/rebalances.md.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -32,6 +33,16 @@ UNTOLD = ReportedCause("untold")
 
 CONVERTED = "group_converted"
 """The cause of what is written only because a group continues as one of the other type; and the event that ends it."""
+
+
+def parsed_event(text: bytes | str | None) -> EventFields | None:
+    """Return an event written as JSON; None for what is not one: any client that may write to the topic can."""
+    try:
+        fields: Any = json.loads(text or b"")
+    except (ValueError, RecursionError):
+        return None
+    is_event = isinstance(fields, dict) and isinstance(fields.get("at_ms"), int)
+    return fields if is_event and isinstance(fields.get("cause") or {}, dict) else None
 
 
 def cause_of(event: EventFields) -> ReportedCause:

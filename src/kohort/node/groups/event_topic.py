@@ -39,7 +39,7 @@ from kohort.group.shard import Shard
 from kohort.log.disk import StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
-from kohort.model.ids import topic_id_text
+from kohort.model.ids import EVENT_TOPIC, topic_id_text
 from kohort.node.groups.event_fields import (
     Fields,
     Noted,
@@ -52,7 +52,6 @@ from kohort.node.groups.event_fields import (
     targets_fields,
 )
 from kohort.node.timers import Timers
-from kohort.node.topics.topic import EVENT_TOPIC
 from kohort.node.topics.topics import Topics
 from kohort.wire.record_batches import Record, encode_batch
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from kohort.extras import install_command
 from kohort.group.coordinator_settings import ImageTopic
 from kohort.model.acl import Principal
+from kohort.model.ids import EVENT_TOPIC
 from kohort.node.authorization.access import Access, Sender
 from kohort.node.authorization.api_checks import MATCHED_TOPIC
-from kohort.node.topics.topic import EVENT_TOPIC, Topic
+from kohort.node.topics.topic import Topic
 from kohort.node.topics.topics import Topics
 
 try:

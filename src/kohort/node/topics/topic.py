@@ -11,6 +11,7 @@ from kohort.log.disk import Disk, StorageError
 from kohort.log.partition_log import Appended, PartitionLog
 from kohort.log.segments import LogConfig
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import EVENT_TOPIC
 from kohort.model.setting import LONG_MAX, read_values
 from kohort.node.configuration.config import Config, TopicConfig
 from kohort.node.disk_health import DiskHealth
@@ -21,7 +22,6 @@ from kohort.wire.codec import Buffer
 
 log = logging.getLogger("kohort.node")
 
-EVENT_TOPIC = "__kohort_group_events"
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", EVENT_TOPIC})
 
 
