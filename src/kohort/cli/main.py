@@ -86,8 +86,13 @@ def run_verb(parsed: argparse.Namespace) -> int:
         output.remark("ended by a signal")
         return INTERRUPTED
     except Exception as error:
+        from kohort.model.errors import KafkaError
+
         if os.environ.get(TRACEBACK_VARIABLE):
             raise
+        if isinstance(error, KafkaError):
+            output.complain(error.text)
+            return FAILED
         output.complain(
             f"a fault of kohort itself: {type(error).__name__}: {error} (set {TRACEBACK_VARIABLE}=1 to see where)"
         )

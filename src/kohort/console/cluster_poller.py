@@ -261,10 +261,6 @@ class ClusterPoller:
         event = parsed_event(value)
         if event is None:
             return
-        try:
-            group_id = self.watched.fold_event(event)
-        except (TypeError, ValueError, AttributeError, KeyError) as error:
-            log.warning("an event of the group %r cannot be read: %s", event.get("group"), error)
-            return
+        group_id = self.watched.fold_event(event)
         if group_id is not None and self._pages:
             self._due[group_id] = None

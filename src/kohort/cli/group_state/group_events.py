@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, GroupReport, parsed_event
+from kohort.model.errors import KafkaError
 from kohort.model.ids import EVENT_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
@@ -114,7 +115,11 @@ async def recent_histories(bootstrap_servers: str, security: dict[str, Any]) -> 
         async for event in live_events(consumer, GroupFilter(None), lambda _: None, last=LISTED_EVENTS):
             if event is not None:
                 group_id = str(event.get("group"))
-                explanations.setdefault(group_id, Explanation(group_id, last=1, keeps_events=False)).fold(event)
+                explanation = explanations.setdefault(group_id, Explanation(group_id, last=1, keeps_events=False))
+                try:
+                    explanation.fold(event)
+                except KafkaError:  # another program wrote it: what is known of that group is doubtful
+                    del explanations[group_id]
     return {group_id: each.report(now_ms()) for group_id, each in explanations.items()}
 
 

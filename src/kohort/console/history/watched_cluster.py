@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -12,8 +13,11 @@ from kohort.gateway.assigning.orders import names_of
 from kohort.gateway.server.order_topic import KnownOrders
 from kohort.group.explain.explain_text import Names, cost, why
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
+from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
+
+log = logging.getLogger(__name__)
 
 FEED = 200
 """Lines of the feed; the last ones are stored."""
@@ -147,13 +151,20 @@ class WatchedCluster:
             self.version += 1
 
     def fold_event(self, event: EventFields) -> str | None:
-        """Take an event of the cluster; return the group that it is about, None where that is not listed yet."""
+        """Take an event of the cluster; return the group that it is about, None where that is not listed yet.
+
+        One that another program wrote is logged, and changes nothing.
+        """
         self.has_events = True
         group_id = str(event.get("group"))
         if (group := self.groups.get(group_id)) is None:
             self._unlisted.append(event)
             return None
-        self._add_to_feed(group, group.fold_event(event))
+        try:
+            self._add_to_feed(group, group.fold_event(event))
+        except KafkaError as error:
+            log.warning("%s", error.text)
+            return None
         self.version += 1
         return group_id
 

@@ -45,6 +45,7 @@ from kohort.group.explain.rebalance_report import (
     partitions_of,
     targets_of,
 )
+from kohort.model.errors import ErrorCode, KafkaError
 
 JOIN_REFUSED = "join_refused"
 
@@ -93,7 +94,21 @@ class Explanation:
         )
 
     def fold(self, event: EventFields) -> Rebalance | None:
-        """Take one event; return the rebalance that it ended, if it did. Events of other groups are passed over."""
+        """Take one event; return the rebalance that it ended, if it did. Events of other groups are passed over.
+
+        Raises KafkaError (INVALID_RECORD) for an event with fields of other types than ours have.
+        """
+        try:
+            return self._fold(event)
+        except (AttributeError, KeyError, TypeError, ValueError) as cause:
+            name, at_ms = event.get("event"), event.get("at_ms")
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD,
+                f"the event {name!r} of group {self._course.group_id!r} at {at_ms!r} ms has fields that kohort does not"
+                f" write ({type(cause).__name__}: {cause}): another program wrote it",
+            ) from cause
+
+    def _fold(self, event: EventFields) -> Rebalance | None:
         course = self._course
         if event.get("group") != course.group_id or course.is_repeated(event):
             return None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, cause_of
+from kohort.model.errors import KafkaError
 from kohort.model.exposition import MetricFamily, counter
 
 MOST_GROUPS = 1_000
@@ -35,7 +36,7 @@ class RebalanceCounter:
         """Take one event of any group; with one that another program wrote, its group begins anew."""
         try:
             self._count(event)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except KafkaError:
             self._explanations.pop(str(event.get("group")), None)
 
     def _count(self, event: EventFields) -> None:

@@ -41,13 +41,14 @@ def parsed_event(text: bytes | str | None) -> EventFields | None:
         fields: Any = json.loads(text or b"")
     except (ValueError, RecursionError):
         return None
-    is_event = isinstance(fields, dict) and isinstance(fields.get("at_ms"), int)
-    return fields if is_event and isinstance(fields.get("cause") or {}, dict) else None
+    return fields if isinstance(fields, dict) and isinstance(fields.get("at_ms"), int) else None
 
 
 def cause_of(event: EventFields) -> ReportedCause:
     """Return the cause of an event."""
-    cause: Any = event.get("cause") or {}
+    cause: Any = event.get("cause")
+    if not isinstance(cause, dict):  # there is none, or another program wrote it
+        return UNTOLD
     return ReportedCause(str(cause.get("kind") or UNTOLD.kind), cause.get("member"), str(cause.get("detail") or ""))
 
 

@@ -73,6 +73,15 @@ def test_events_of_a_group_that_is_not_listed_yet_are_folded_when_it_is() -> Non
     assert watched.groups["new"].summary(1000).cause == "a joined"
 
 
+def test_an_event_of_another_program_changes_nothing_when_its_group_is_listed() -> None:
+    watched = cluster()
+    watched.fold_event(event("new", event="round_opened", generation="x"))
+    watched.fold_event(event("new", event="assignment_stored", synced=["a-1"]))
+    watched.fold_event(event("new", 2000))
+    watched.fold_listing([listed("new")])
+    assert watched.groups["new"].summary(2000).cause == "a joined"
+
+
 def test_events_of_groups_that_are_never_listed_do_not_grow() -> None:
     watched = cluster()
     for number in range(UNLISTED + 100):

@@ -10,6 +10,7 @@ from tests.unit.group.story import START, Story
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, chain, sentence
 from kohort.group.explain.rebalance_report import Outcome, ReportedCause
+from kohort.model.errors import KafkaError
 
 NINE = {"a": {0, 1, 2}, "b": {3, 4, 5}, "c": {6, 7, 8}}
 
@@ -24,6 +25,17 @@ def links(story: Story) -> list[tuple[int, str]]:
     report = story.report()
     last = report.rebalances[-1]
     return [(link.at_ms - last.started_ms, link.text) for link in chain(last, Names(report.identities))]
+
+
+# -- events of other programs
+
+
+def test_an_event_with_fields_that_kohort_does_not_write_is_named() -> None:
+    explanation = Explanation("g")
+    explanation.fold({"group": "g", "at_ms": 1, "event": "member_joined", "member": "a", "cause": ["text"]})
+    explanation.fold({"group": "g", "at_ms": 2, "event": "round_opened", "cause": {"kind": "member_joined"}})
+    with pytest.raises(KafkaError, match=r"'assignment_stored' of group 'g' at 3 ms .* another program wrote it"):
+        explanation.fold({"group": "g", "at_ms": 3, "event": "assignment_stored", "synced": ["a"]})
 
 
 # -- what a rebalance is
