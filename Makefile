@@ -96,7 +96,7 @@ clean: ## remove what make and the tests wrote
 	@$(PYTHON) -m venv .venv || { echo "This Python cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv"; rm -rf .venv; exit 1; }
 
 # One stamp for each set; demo, dev and interop hold the one before them, so a larger one satisfies the smaller.
-.venv/demo .venv/dev .venv/interop .venv/fuzz: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
+.venv/demo .venv/dev .venv/interop .venv/fuzz .venv/release .venv/site: .venv/%: requirements/%.txt pyproject.toml | .venv/bin/python
 	@echo "Installing requirements/$*.txt into .venv (the first time takes a few minutes: Spark is a large download)"
 	$(INSTALL) requirements/$*.txt
 	$(PIP) install --quiet --no-deps --editable .

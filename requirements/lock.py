@@ -29,6 +29,8 @@ SETS = {
     "demo": DEMO,
     "dev": DEV,
     "fuzz": [*DEV, "--group", "fuzz"],
+    "release": [*DEV, "--group", "release"],
+    "site": [*DEV, "--group", "site"],
     "interop": [
         *DEMO,
         "--extra",
