@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from kohort.broker.embedded import EmbeddedBroker
 from kohort.client.cluster.connection_pool import Pool
 from kohort.client.cluster.metadata import Broker
 from kohort.gateway.server.node_port import NodePort, Upstream
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.net.blocking_connection import BlockingConnection
+from kohort.wire.messages import MetadataRequest
 
 NAME, ADDRESSES = "two.test", ("127.0.0.1", "127.0.0.2")
 
@@ -56,3 +59,23 @@ def test_an_address_that_hangs_is_left_for_the_next_one(shared_broker: EmbeddedB
 
     with asyncio.Runner(loop_factory=Resolving) as runner:
         runner.run(scenario())
+
+
+def test_a_blocking_connection_leaves_an_address_that_hangs_or_refuses_for_the_next_one(
+    shared_broker: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, port = shared_broker.bootstrap_servers.split(":")
+    hanging, refusing = "127.0.0.2", "127.0.0.3"
+    addresses = {NAME: [hanging, refusing, host], "none.test": [refusing, hanging]}
+    resolve = socket.getaddrinfo
+
+    def resolved(name: Any, *rest: Any, **more: Any) -> list[Any]:
+        return [each for at in addresses.get(name, [name]) for each in resolve(at, *rest, **more)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    with socket.create_server((hanging, int(port))):  # the kernel accepts, nothing answers
+        with closing(BlockingConnection(NAME, int(port), "client", timeout_ms=300)) as connection:
+            assert connection.call(MetadataRequest()).brokers
+        with pytest.raises(KafkaError, match=f"none.test:{port} did not answer within 300 ms") as refused:
+            BlockingConnection("none.test", int(port), "client", timeout_ms=300)
+        assert refused.value.code is ErrorCode.NETWORK_EXCEPTION, "readers of ranges try the next bootstrap server then"

@@ -42,20 +42,40 @@ class BlockingConnection:
         sasl: Sasl | None = None,
         timeout_ms: int = 30_000,
     ) -> None:
-        """Connect, negotiate versions and authenticate. Raises `KafkaError`."""
+        """Connect, negotiate versions and authenticate: with the first address of the host where all of that succeeds.
+
+        Each address may take `timeout_ms` for each answer. Raises `KafkaError`: NETWORK_EXCEPTION where no broker
+        answers, SASL_AUTHENTICATION_FAILED and its kin.
+        """
         self.address = f"{host}:{port}"
         self._client_id = client_id
         self._timeout_ms = timeout_ms
+        self._sasl = sasl
+        self._correlation_id = 0
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, ValueError, OverflowError) as cause:  # or no host or port that an operating system takes
+            raise self._lost(cause) from cause
+        addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
+        for at in addresses:
+            try:
+                self._open(at, host, port, tls)
+                break
+            except KafkaError as error:
+                if error.code not in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
+                    raise
+                if at == addresses[-1]:
+                    raise KafkaError(ErrorCode.NETWORK_EXCEPTION, error.text) from error
+
+    def _open(self, at: str, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         self._receiver = FrameReceiver(MAX_FRAME_BYTES)
         self._frames: deque[Buffer] = deque()
         self._asked: deque[tuple[type[Any], int, int]] = deque()
-        self._correlation_id = 0
-        self._sasl = sasl
         self._expiry_s = math.inf
         """When its session is about to end, by the monotonic clock."""
         try:
-            self._socket = socket.create_connection((host, port), timeout_ms / 1000)
-        except (OSError, ValueError, OverflowError) as cause:  # or no host or port that an operating system takes
+            self._socket = socket.create_connection((at, port), self._timeout_ms / 1000)
+        except OSError as cause:
             raise self._lost(cause) from cause
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
