@@ -98,6 +98,33 @@ def test_a_broker_and_the_exporter_serve_what_prometheus_reads(tmp_path: Path) -
             json.loads(text)
 
 
+def test_without_group_events_rebalances_are_counted_from_looks(tmp_path: Path) -> None:
+    async def scenario() -> dict[tuple[str, ...], float]:
+        settings = {"group.initial.rebalance.delay.ms": "0", "kohort.group.events": "false"}
+        broker = Broker(tmp_path, "127.0.0.1", 0, settings)
+        await broker.start()
+        address = f"127.0.0.1:{broker.address[1]}"
+        try:
+            async with Admin(address) as admin, Consumer("orders", bootstrap_servers=address, group_id="billing"):
+                await admin.create_topic("orders", 2)
+                groups = ExportedGroups(admin, address, {})
+                looking = asyncio.create_task(groups.run(0.02))
+                found: dict[tuple[str, ...], float] = {}
+                while not any("member_joined" in labels for labels in found):
+                    async with Consumer("orders", bootstrap_servers=address, group_id="billing") as second:
+                        while not second.assignment():
+                            await second.poll(20)
+                    exported = samples(plain_families(exposition(groups.families())))
+                    found = exported.get("kohort_group_rebalances_total", {})
+                looking.cancel()
+                return found
+        finally:
+            await broker.stop()
+
+    found = asyncio.run(scenario())
+    assert all(group == "billing" and inferred == "true" for _, group, inferred in found)
+
+
 def test_each_alert_has_a_section_that_explains_it() -> None:
     headings = re.findall(r"^### (.+)$", (DOCS / "monitoring" / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     anchors = {heading.lower().replace(" ", "-") for heading in headings}

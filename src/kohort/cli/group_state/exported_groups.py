@@ -1,7 +1,8 @@
 """Metrics of the groups of any cluster: lag in records and seconds, owners, members, rebalances by cause.
 
 The cluster is looked at in an interval, and a scrape gets the last look, however many scrape. Rebalances are counted
-from the group events that our broker and gateway write; without them there are none.
+from the group events that our broker and gateway write; without them, from the differences between two looks: one that
+begins and ends between them is not seen where it changed neither members nor owners, and times are those of the looks.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from kohort.cli.group_state.group_events import LISTED_EVENTS, GroupFilter, event_consumer, live_events
 from kohort.client import Admin
 from kohort.client.admin.group_descriptions import GroupDescription
+from kohort.console.history.inferred_history import InferredHistory
 from kohort.group.explain.rebalance_counter import RebalanceCounter
 from kohort.model.errors import KafkaError
 from kohort.model.exposition import Labels, MetricFamily, counter, gauge
@@ -45,6 +47,9 @@ class ExportedGroups:
     isolation_level: str = "read_uncommitted"
     _groups: list[tuple[GroupDescription, Mapping[TopicPartition, Lag]]] = field(default_factory=list)
     _rebalances: RebalanceCounter = field(default_factory=RebalanceCounter)
+    _inferred: RebalanceCounter = field(default_factory=RebalanceCounter)
+    _histories: dict[str, InferredHistory] | None = None
+    """Of each group what looks have shown; None while its events are read, or before that is known."""
     _failures: int = 0
     _took_s: float = 0.0
     _looked_s: float = 0.0
@@ -74,6 +79,7 @@ class ExportedGroups:
             self._failure = error.text
             raise
         self._groups = [each for each in found if each is not None]
+        self._infer(set(listed))
         self._took_s, self._looked_s, self._failure = time.monotonic() - began_s, time.time(), ""
 
     async def _look_at(
@@ -88,16 +94,36 @@ class ExportedGroups:
                 log.info("group %s is left out: %s", group_id, error.text)
                 return None
 
+    def _infer(self, listed: set[str]) -> None:
+        """Count the rebalances that are over by this look; `listed` are the groups that exist."""
+        if self._histories is None:
+            return
+        at_ms = time.time_ns() // 1_000_000
+        described: dict[str, GroupDescription | None] = {group.group_id: group for group, _ in self._groups}
+        gone = dict.fromkeys(self._histories.keys() - listed)
+        for group_id, group in {**described, **gone}.items():
+            history = self._histories.setdefault(group_id, InferredHistory(group_id, last=1))
+            if (ended := history.fold(at_ms, group)) is not None:
+                self._inferred.add(group_id, ended)
+        for group_id in gone:
+            del self._histories[group_id]
+
     async def _follow_events(self, interval_s: float) -> None:
         while True:
-            with suppress(KafkaError):
-                if EVENT_TOPIC in {topic.name for topic in await self.admin.list_topics()}:
+            try:
+                is_without = EVENT_TOPIC not in {topic.name for topic in await self.admin.list_topics()}
+                if not is_without:
                     async with event_consumer(self.bootstrap_servers, self.security) as consumer:
                         picked = GroupFilter(None)
                         events = live_events(consumer, picked, lambda _: None, following=True, last=LISTED_EVENTS)
                         async for event in events:
+                            self._histories = None
                             if event is not None and self.is_wanted(str(event.get("group"))):
                                 self._rebalances.count(event)
+            except KafkaError as error:
+                is_without = not error.code.is_retriable
+            if is_without and self._histories is None:
+                self._histories = {}
             await asyncio.sleep(interval_s)
 
     def unready(self) -> str:
@@ -112,7 +138,7 @@ class ExportedGroups:
         yield counter("kohort_exporter_failures_total", "Looks, and groups in looks, that failed.", self._failures)
         yield from self._of_groups()
         yield from self._of_partitions()
-        yield from self._rebalances.families(PREFIX)
+        yield from self._rebalances.families(PREFIX, self._inferred)
 
     def _of_groups(self) -> Iterator[MetricFamily]:
         infos: list[tuple[Labels, float]] = []

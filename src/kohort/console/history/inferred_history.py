@@ -3,7 +3,8 @@
 A cluster without group events shows who is a member and who is assigned what at one moment. What changed in between is
 known, when and why is not: times are those of the looks, and a member that is missing either left or was evicted.
 DescribeGroups shows no assignments while a round of a classic group runs: an eager assignor has revoked everything
-by then, with a cooperative one the members that are still there own what they had.
+by then, with a cooperative one the members that are still there own what they had. A consumer group whose epoch is a
+later one has rebalanced, although nothing else may be different.
 """
 
 from __future__ import annotations
@@ -66,9 +67,8 @@ class InferredHistory:
         before = self._owners()
         cause = self._note_members(at_ms, members, group) if was_seen else None
         owners = self._owners_seen(group, members)
-        if self._running is None and (
-            cause is not None or state not in SETTLED or (was_seen and dict(owners) != before)
-        ):
+        is_later = was_seen and (dict(owners) != before or _epoch(group) > _epoch(self._group) >= 0)
+        if self._running is None and (cause is not None or state not in SETTLED or is_later):
             self._begin(at_ms, cause or UNTOLD, before, group, is_partial=not was_seen)
         self._follow(at_ms, owners)
         self._members, self._group = members, group
@@ -206,6 +206,11 @@ class InferredHistory:
         self.rebalances.append(running)
         forget_names(self._identities, self._members)
         return running
+
+
+def _epoch(group: GroupDescription | None) -> int:
+    """Return the epoch of a consumer group; a classic group's generation is not to be had."""
+    return -1 if group is None else group.epoch
 
 
 def _moves(before: Owners, after: Owners, replacements: list[Replacement]) -> list[Move]:

@@ -137,3 +137,13 @@ def test_what_no_member_is_assigned_any_more_is_not_unowned_for_ever() -> None:
     assert len(ended) == 1
     assert history.report(99_000).running is None
     assert history.report(99_000).owners.keys() == partitions(0)
+
+
+def test_a_later_epoch_is_a_rebalance_that_no_look_has_seen() -> None:
+    """A member came and left between the looks: members and partitions are the same again."""
+    history, [rebalance] = folded(
+        consumer_look("Stable", 7, member("a-1", 0, 1)), consumer_look("Stable", 9, member("a-1", 0, 1))
+    )
+    assert (rebalance.from_generation, rebalance.to_generation, rebalance.outcome) == (7, 9, Outcome.STABLE)
+    assert rebalance.moves == []
+    assert history.report(5000).running is None
