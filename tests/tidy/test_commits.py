@@ -10,7 +10,7 @@ from tests.tidy.tree import Tree
 
 LONGEST = 72
 
-SINCE = "6499b4fe4b67ce427ee86b6ab3625ab11787470c"
+SINCE = "e218486cd628d2a2de2af9c737a82f0e76bec124"
 """The last commit whose title was not checked."""
 
 NEWEST = 50
