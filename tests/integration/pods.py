@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
+from typing import Any
 
 from kohort import RebalanceListener, TopicPartition, sync
 from kohort.assign import Assignor
@@ -12,20 +13,23 @@ from kohort.broker.embedded import EmbeddedBroker
 
 
 class Pod(RebalanceListener):
-    """A consumer in a thread that has no group.instance.id, and how many partitions it was assigned and revoked."""
+    """A consumer in a thread that has no group.instance.id, and how many partitions it was assigned and revoked.
 
-    def __init__(self, bootstrap_servers: str, client_id: str, assignor: Assignor, group_id: str = "g") -> None:
-        self.moved = 0
+    Without an assignor it is one of the consumer protocol.
+    """
+
+    def __init__(self, bootstrap_servers: str, client_id: str, assignor: Assignor | None, group_id: str = "g") -> None:
+        self.moved = self.owned = 0
         self.assigned = threading.Event()
         self._stopped = threading.Event()
+        classic: Any = {"assignors": [assignor], "heartbeat_interval_ms": 200}
         self.consumer = sync.Consumer(
             "t",
             bootstrap_servers=bootstrap_servers,
             group_id=group_id,
             client_id=client_id,
-            assignors=[assignor],
-            heartbeat_interval_ms=200,
             listener=self,
+            **({"group_protocol": "consumer"} if assignor is None else classic),
         )
         self._thread = threading.Thread(target=self._poll, daemon=True)
 
@@ -44,11 +48,16 @@ class Pod(RebalanceListener):
         self.consumer.stop()
 
     def on_partitions_assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self.moved += len(list(partitions))
+        self._move(1, partitions)
         self.assigned.set()
 
     def on_partitions_revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        self.moved += len(list(partitions))
+        self._move(-1, partitions)
+
+    def _move(self, sign: int, partitions: Iterable[TopicPartition]) -> None:
+        count = len(list(partitions))
+        self.moved += count
+        self.owned += sign * count
 
 
 def settle(broker: EmbeddedBroker, expected: list[tuple[str | None, int]], group_id: str = "g") -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kohort.gateway.gateway_settings import GatewaySettings, Mode
+from kohort.gateway.gateway_settings import GatewaySettings, Mode, read_settings_file
 from kohort.gateway.server.gateway_server import GatewayServer
 from kohort.gateway.server.node_port import NodePort
+from kohort.gateway.server.settings_reload import SettingsSource
 from kohort.net.event_loop import new_event_loop
 
 
@@ -22,9 +24,9 @@ def free_port() -> int:
 
 
 class RunningGateway:
-    """A gateway in mode `rewrite`, with a port for node 1; `changes` are settings."""
+    """A gateway in mode `rewrite`, with a port for node 1; `changes` are settings, and others stand in `file`."""
 
-    def __init__(self, bootstrap_servers: str, **changes: Any) -> None:
+    def __init__(self, bootstrap_servers: str, file: Path | None = None, **changes: Any) -> None:
         self.port, self.node_port = free_port(), free_port()
         settings: dict[str, Any] = {
             "bootstrap_servers": bootstrap_servers,
@@ -35,7 +37,9 @@ class RunningGateway:
             "drain_ms": 100,
             "assignor_ms": 10_000,  # an assignor that is late on a busy machine would leave a test to the leader
         }
-        self.settings = GatewaySettings(**{**settings, **changes})
+        self._given = {**settings, **changes}
+        self.source = None if file is None else SettingsSource(file, lambda: self._read(file))
+        self.settings = self._read(file)
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
 
@@ -64,8 +68,11 @@ class RunningGateway:
         self._thread.join()
         self._loop.close()
 
+    def _read(self, file: Path | None) -> GatewaySettings:
+        return GatewaySettings(**{**self._given, **({} if file is None else read_settings_file(file))})
+
     async def _made(self) -> GatewayServer:
-        server = GatewayServer(self.settings)
+        server = GatewayServer(self.settings, self.source)
         await server.start()
         return server
 

@@ -87,7 +87,7 @@ def test_a_wrong_setting_is_refused_before_the_cluster_is_reached(tmp_path: Path
     file.write_text('mode = "listener"\nadvertised = "g"\n[[policies]]\ngroups = "a"\n')
     assert refused("--config", str(file)) == (
         2,
-        f"kohort gateway: {file}: policies: row 1: it lacks treatment: park, observe or off: "
+        f"kohort gateway: {file}, line 3: policies: row 1: it lacks treatment: park, observe or off: "
         "heartbeats are parked, requests are only observed, or not read.\n",
     )
     assert refused("--mode", "listener") == (

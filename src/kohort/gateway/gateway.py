@@ -60,6 +60,7 @@ class Gateway:
 
     `instance_id` names it among the instances of the gateway; without it there is only one. Of several that reach each
     other, `noted` of one gets the events of a group. `leave` sends a LeaveGroup that was delayed, by its own login.
+    `may_park`: policies that `change` brings may park where these do not.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Gateway:
         runner: AssignorRunner | None = None,
         instance_id: str = "",
         limits: GatewayLimits = _DEFAULT_LIMITS,
+        may_park: bool = False,
         leave: Callable[[Leave], None] = _NO_LEAVES,
     ) -> None:
         self.clock = NodeClock(0)
@@ -89,7 +91,7 @@ class Gateway:
         updates, repeats = self.policies.counters.updates, RequestRepeats(self.groups, self.timers, self.clock)
         syncs = WithheldSyncs(repeats)
         self._answers, self._requests = None, dict[GroupProtocol, ParkedRequests]()
-        if policies.parks:
+        if policies.parks or may_park:
             self._answers = ParkedAnswers(self.groups, repeats, updates, self.edge.interrupts, signals)
             self._requests = {each: ParkedRequests(each, self.timers, updates) for each in EPOCH_PROTOCOLS}
         self.instances = Instances(
@@ -122,6 +124,13 @@ class Gateway:
             signals.sync_released.connect(syncs.release)
             signals.round_announced.connect(self._answers.announce)
             signals.group_changed.connect(self._answers.group_changed)
+
+    def change(self, policies: PolicyTable, limits: GatewayLimits) -> None:
+        """Treat requests by these policies and limits from now on; of the groups nothing is lost."""
+        self.policies.table = policies
+        self.policies.fallbacks.fallback_ms = limits.fallback_ms
+        self.edge.assignor_ms = limits.assignor_ms
+        self.budget.max_request_bytes = limits.max_request_bytes
 
     def open(self, client_host: str, to_client: Sink, to_broker: Sink) -> Relay:
         """Return the relay of a new connection."""

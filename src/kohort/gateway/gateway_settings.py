@@ -40,7 +40,7 @@ from kohort.model.setting import (
     unknown,
 )
 from kohort.net.sasl import Sasl
-from kohort.net.settings_files import read_file
+from kohort.net.settings_files import located, read_file
 
 
 class Mode(StrEnum):
@@ -269,7 +269,7 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     try:
         return read_settings(table)
     except SettingsError as error:
-        raise SettingsError(f"{path}: {error}") from None
+        raise located(path, error) from None
 
 
 def read_settings(table: Mapping[str, Any]) -> dict[str, Any]:

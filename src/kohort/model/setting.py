@@ -33,7 +33,14 @@ _LONGEST_TEXT = 2**15 - 1
 
 
 class SettingsError(ValueError):
-    """A setting is unknown or its value is refused; the text is one sentence for the user."""
+    """A setting is unknown or its value is refused; the text is one sentence for the user.
+
+    `keys` lead to it in a file: names of tables, numbers of their rows from 1 on, and last its own name.
+    """
+
+    def __init__(self, text: str, *keys: str | int) -> None:
+        super().__init__(text)
+        self.keys = keys
 
 
 class WrongSetting(SettingsError, TypeError):
@@ -231,14 +238,14 @@ class Setting(Generic[ValueT]):
 
 def refused(name: str, value: object, expected: str) -> SettingsError:
     """Return the error of a value that a setting or an argument cannot have."""
-    return SettingsError(f"{name}={_text(value)}: expected {expected}")
+    return SettingsError(f"{name}={_text(value)}: expected {expected}", name)
 
 
 def of_type(name: str, value: object, expected: str, *, is_secret: bool = False) -> WrongSetting:
     """Return the error of a value of another type; a secret one is not shown."""
     noun = type(value).__name__
     kind = "" if value is None else f" is {'an' if noun[0] in 'aeioAEIO' else 'a'} {noun}"
-    return WrongSetting(f"{name}={_text(HIDDEN if is_secret else value)}{kind}: expected {expected}")
+    return WrongSetting(f"{name}={_text(HIDDEN if is_secret else value)}{kind}: expected {expected}", name)
 
 
 class _Hidden:
@@ -275,7 +282,7 @@ def check_length(name: str, text: str, *, is_secret: bool = False) -> None:
     """Refuse a text that Kafka cannot carry; a secret one is not shown. Raises SettingsError."""
     if len(text.encode(errors="replace")) > _LONGEST_TEXT:
         shown = "" if is_secret else f": {text[:40]!r}…"
-        raise SettingsError(f"{name} is longer than {_LONGEST_TEXT} bytes{shown}")
+        raise SettingsError(f"{name} is longer than {_LONGEST_TEXT} bytes{shown}", name)
     if not text.isascii() and text.encode(errors="ignore").decode() != text:
         shown = "" if is_secret else f"={text!r}"
         raise SettingsError(f"{name}{shown} has half of a surrogate pair, which UTF-8 cannot carry")
@@ -337,7 +344,7 @@ def unknown(
     else:
         names = f"there are {', '.join(by_lower.values())}" if len(by_lower) < _MANY else "its names are Kafka's"
         end = f": {otherwise or names}"
-    return WrongSetting(f"{owner} has no {noun} {(spelling or name)!r}{end}")
+    return WrongSetting(f"{owner} has no {noun} {(spelling or name)!r}{end}", name)
 
 
 def attributes(owner: str, definitions: type) -> Table:
@@ -425,11 +432,15 @@ def record(owner: str, config: Callable[..., ValueT]) -> Callable[[object], Valu
     """Return the reader of a setting that is a table of its own, such as `[listener_tls]`."""
 
     def read(table: object) -> ValueT:
-        values = read_table(owner, config, table)
-        for each in fields(config):  # type: ignore[arg-type]
-            if each.default is MISSING and each.name not in values:
-                raise SettingsError(f"{owner} lacks {each.name}: {each.metadata['setting'].doc}")
-        return config(**values)
+        try:
+            values = read_table(owner, config, table)
+            for each in fields(config):  # type: ignore[arg-type]
+                if each.default is MISSING and each.name not in values:
+                    raise SettingsError(f"{owner} lacks {each.name}: {each.metadata['setting'].doc}")
+            return config(**values)
+        except SettingsError as error:
+            error.keys = (owner, *error.keys)
+            raise
 
     return read
 
@@ -445,7 +456,7 @@ def records(owner: str, config: Callable[..., ValueT]) -> Callable[[object], tup
             try:
                 found.append(record("it", config)(row))
             except SettingsError as error:
-                raise type(error)(f"{owner}: row {number}: {error}") from None
+                raise type(error)(f"{owner}: row {number}: {error}", owner, number, *error.keys[1:]) from None
         return tuple(found)
 
     return read

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,35 @@ def read_file(path: Path, *, is_toml: bool) -> dict[str, Any]:
         return dict(read_properties(text))
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
+
+
+def located(path: Path, error: SettingsError) -> SettingsError:
+    """Return the error of a setting with the file of TOML that has it, and the line there."""
+    try:
+        line = line_of(path.read_text(encoding="utf-8"), error.keys or re.findall(r"^\w+", str(error)))
+    except (OSError, UnicodeDecodeError):  # it has changed since it was read
+        line = None
+    return SettingsError(f"{path}{'' if line is None else f', line {line}'}: {error}", *error.keys)
+
+
+def line_of(text: str, keys: Sequence[str | int]) -> int | None:
+    """Return the line of a setting in TOML, by the names of tables, numbers of rows and its own; else of its table."""
+    wanted = (keys[0], keys[1] if len(keys) > 1 and isinstance(keys[1], int) else 0)
+    rows: Counter[str] = Counter()
+    here: tuple[str | int, int] = ("", 0)
+    found = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*(\[\[?)\s*([\w.-]+)\s*\]", line):
+            rows[header[2]] += 1
+            here = (header[2], rows[header[2]] if header[1] == "[[" else 0)
+            if here == wanted or (len(keys) == 1 and here[0] == keys[0] and found is None):
+                found = number
+        elif name := re.match(r"\s*[\"']?([\w.-]+)[\"']?\s*=", line):
+            if here == wanted and name[1] == keys[-1]:
+                return number
+            if here[0] == "" and name[1] == keys[0]:
+                found = number
+    return found
 
 
 def read_properties(text: str) -> dict[str, str]:

@@ -148,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     raise_limit()
     try:
         settings = settings_from(args)
-        if settings.assignors:
+        if settings.assignors or args.config is not None:
             sys.path.insert(0, "")  # as `python -m` does; a console script starts without it
         run_loop(_serve(settings, args))
     except SettingsError as error:
@@ -168,6 +168,7 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
     from kohort.gateway.gateway_settings import GatewaySettings, read_settings, read_settings_file
     from kohort.gateway.policies.policies import Policy, PolicyTable, Treatment
     from kohort.model.setting import SettingsError
+    from kohort.net.settings_files import located
 
     settings: dict[str, Any] = read_settings_file(args.config) if args.config is not None else {}
     rows = tuple(Policy(groups=groups, treatment=Treatment(treatment)) for treatment, groups in args.policies or ())
@@ -190,18 +191,26 @@ def settings_from(args: argparse.Namespace) -> GatewaySettings:
     ):
         if name not in settings:
             raise SettingsError(f"{name} is not set: give {option}, or write it into the file of --config")
-    return GatewaySettings(**settings, security=args.security)
+    try:
+        return GatewaySettings(**settings, security=args.security)
+    except SettingsError as error:
+        raise error if args.config is None else located(args.config, error) from None
 
 
 async def _serve(settings: GatewaySettings, args: argparse.Namespace) -> None:
     import asyncio
+    import signal
 
     from kohort.cli.terminal.interruption import first_signal
     from kohort.gateway.server.gateway_server import GatewayServer
+    from kohort.gateway.server.settings_reload import SettingsSource
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    server = GatewayServer(settings)
+    source = None if args.config is None else SettingsSource(args.config, lambda: settings_from(args))
+    server = GatewayServer(settings, source)
+    if server.reload is not None and hasattr(signal, "SIGHUP"):
+        loop.add_signal_handler(signal.SIGHUP, server.reload.order)
     with first_signal(lambda _number: loop.call_soon_threadsafe(stopped.set)):
         starting = loop.create_task(server.start())
         ending = loop.create_task(stopped.wait())

@@ -82,6 +82,8 @@ class Connection:
         self.is_open = True
         self._treatments: BoundedDict[tuple[str, GroupProtocol], Policy] = BoundedDict(MOST_TREATMENTS)
         """The last groups' policies: a connection is one of a single client, and hardly ever of more groups."""
+        self._table = rooms.policies.table
+        """The table that decided them."""
         self.has_fetched = False
         """Whether it has carried a Fetch or a ShareFetch: then nothing waits on it."""
         self.authenticated_until_ms: int | None = None
@@ -132,11 +134,14 @@ class Connection:
 
     def policy(self, command: Command) -> Policy:
         """Return what the policies decide for the sender of a request."""
-        key = command.group_id, protocol_of(command)
+        key, table = (command.group_id, protocol_of(command)), self.rooms.policies.table
+        if table is not self._table:  # the settings were read again
+            self._table = table
+            self._treatments.clear()
         found = self._treatments.get(key)
         if found is None:
             client = PolicyClient(self.software.name, self.client_id)
-            found = self.rooms.policies.table.decide(key[0], client, key[1])
+            found = table.decide(key[0], client, key[1])
             self._treatments[key] = found
         return found
 

@@ -159,7 +159,7 @@ class Edge:
         self.counters = EdgeCounters()
         self._groups = groups
         self._runner = runner
-        self._assignor_ms = assignor_ms
+        self.assignor_ms = assignor_ms
         self._interrupted = interrupted
         """Called with a group of which a parked heartbeat may now be answered."""
         self._rounds = LedRounds()
@@ -261,7 +261,7 @@ class Edge:
             except LeftAsItIs as why:
                 self._failed(waiting, str(why), at_ms)
 
-        self.timers.arm(waiting, now_ms + self._assignor_ms, waiting.end)
+        self.timers.arm(waiting, now_ms + self.assignor_ms, waiting.end)
         topics = frozenset(topic for member in spec.members.values() for topic in member.subscription.topics)
         if self._runner is not None:
             self._runner.assign(group_id, with_single_owners(spec, protocol, drained), topics, done)
@@ -276,9 +276,7 @@ class Edge:
         """Pass the leader's own assignments."""
         if not waiting.is_over:
             is_late = waiting not in self.timers
-            why = (
-                f"it took more than {self._assignor_ms} ms" if is_late else "the leader sent another request meanwhile"
-            )
+            why = f"it took more than {self.assignor_ms} ms" if is_late else "the leader sent another request meanwhile"
             self._failed(waiting, why, now_ms)
 
     def _led_round(self, command: Sync) -> JoinResult:

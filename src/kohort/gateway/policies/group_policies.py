@@ -39,7 +39,7 @@ class Fallbacks:
 
     def __init__(self, fell_back: Callable[[str, str], None], fallback_ms: int = FALLBACK_MS) -> None:
         self._fell_back = fell_back
-        self._fallback_ms = fallback_ms
+        self.fallback_ms = fallback_ms
         self._until_ms: BoundedDict[str, int] = BoundedDict(MOST_REMEMBERED)
         """By group, until when it is observed only."""
         self._disconnected_ms: BoundedDict[tuple[str, str], int] = BoundedDict(MOST_REMEMBERED)
@@ -89,7 +89,7 @@ class Fallbacks:
 
     def fell_elsewhere(self, group_id: str, now_ms: int) -> None:
         """Parking did harm to a group at another instance of the gateway, which reports it."""
-        self._until_ms[group_id] = now_ms + self._fallback_ms
+        self._until_ms[group_id] = now_ms + self.fallback_ms
         self._recent.pop(group_id, None)
 
     def _fall(self, group_id: str, harm: str, now_ms: int) -> None:
@@ -138,29 +138,34 @@ class KnownSoftware:
 
 
 class GroupPolicies:
-    """The policies of one gateway, as they apply at the moment. `fell_back` is called with a group that falls back."""
+    """The policies of one gateway, as they apply at the moment. `fell_back` is called with a group that falls back.
+
+    `table` may be replaced: members' next requests are treated by the new one; what is parked already ends as usual.
+    """
 
     def __init__(self, table: PolicyTable, fallback_ms: int, fell_back: Callable[[str], None]) -> None:
         self.table = table
         self.software = KnownSoftware()
         self.counters = ParkingCounters()
         self.fallbacks = Fallbacks(self._fell_back, fallback_ms)
-        self._fallback_ms = fallback_ms
         self._signal_fall = fell_back
-        self._is_parking = table.parks
+        self._is_ending = False
 
     def parks(self, policy: Policy, group_id: str, now_ms: int) -> bool:
         """Whether a request of a member with this policy may wait now."""
-        is_parking = self._is_parking and policy.treatment is Treatment.PARK
+        is_parking = policy.treatment is Treatment.PARK and not self._is_ending
         return is_parking and not self.fallbacks.is_fallen(group_id, now_ms)
 
     def stop_parking(self) -> None:
         """Park nothing any more."""
-        self._is_parking = False
+        self._is_ending = True
 
     def _fell_back(self, group_id: str, harm: str) -> None:
         self.counters.fallbacks += 1
         log.warning(
-            "group %s is only observed for %d s: %s", printable(group_id), self._fallback_ms // 1000, printable(harm)
+            "group %s is only observed for %d s: %s",
+            printable(group_id),
+            self.fallbacks.fallback_ms // 1000,
+            printable(harm),
         )
         self._signal_fall(group_id)

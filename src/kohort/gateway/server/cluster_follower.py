@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from kohort.client import Admin
 from kohort.gateway.gateway_settings import GatewaySettings
@@ -28,7 +29,9 @@ class ClusterFollower:
 
     def __init__(self, settings: GatewaySettings, admin: Admin, ports: GatewayPorts) -> None:
         self.topology = Topology({})
-        self._settings = settings
+        self._changed = asyncio.Event()
+        """Set when the settings have changed."""
+        self.settings = settings
         self._admin = admin
         self._ports = ports
         self._vanished_ms: dict[int, int] = {}
@@ -42,8 +45,13 @@ class ClusterFollower:
         """Look at the cluster for the first time. Raises TopologyError, ListenFailed, KafkaError."""
         await self._apply(await self._look(), is_first=True)
 
+    def change(self, settings: GatewaySettings) -> None:
+        """Look at the cluster again by other settings, soon."""
+        self.settings = settings
+        self._changed.set()
+
     async def _look(self) -> Topology:
-        settings, rewritten = self._settings, self._ports.rewritten
+        settings, rewritten = self.settings, self._ports.rewritten
         if rewritten is not None:
             return await look_at_nodes(self._admin, rewritten)
         return await look(self._admin, settings.mode, settings.bootstrap_servers, settings.advertised)
@@ -51,9 +59,10 @@ class ClusterFollower:
     async def run(self, before_each: Callable[[], None]) -> None:
         """Look at the cluster again and again, each time after `before_each`, until it is cancelled."""
         while True:
-            await asyncio.sleep(self._settings.refresh_ms / 1000)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), self.settings.refresh_ms / 1000)
+            self._changed.clear()
             before_each()
-            self._ports.renew_certificates()
             try:
                 await self._apply(await self._look())
                 self._ports.counters.looked(is_seen=True)

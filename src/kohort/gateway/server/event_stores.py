@@ -10,8 +10,9 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from kohort.client.admin.admin import Admin
 from kohort.client.producer.accumulator import Delivery
@@ -173,6 +174,11 @@ class RebalanceCounts(RebalanceCounter):
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return what the store knows."""
         return self._store.topic_name(topic_id)
+
+    def note(self, fields: Mapping[str, Any], now_ms: int) -> None:
+        """Store an event of the gateway itself, which names no group. Raises StorageError or KafkaError."""
+        value = json.dumps({"at_ms": now_ms, **fields}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        self._store.append([Record(0, now_ms, None, value)], now_ms)
 
     def append(self, records: list[Record], now_ms: int) -> None:
         """Count what a batch shows, and store it. Raises StorageError or KafkaError."""

@@ -9,6 +9,7 @@ from kohort.gateway.gateway import Gateway
 from kohort.gateway.policies.policies import GroupProtocol
 from kohort.gateway.server.event_stores import RebalanceCounts
 from kohort.gateway.server.instance_links import InstanceLinks
+from kohort.gateway.server.settings_reload import ReloadCounters
 from kohort.gateway.server.traffic_counters import NodeTraffic, TrafficCounters
 from kohort.model.exposition import Histogram, Labels, MetricFamily, Samples, counter, gauge, histogram
 
@@ -21,6 +22,7 @@ def gateway_metrics(
     rebalances: RebalanceCounts,
     now_ms: int,
     links: InstanceLinks | None = None,
+    reloads: ReloadCounters | None = None,
 ) -> Iterator[MetricFamily]:
     """Return all metrics."""
     yield from _traffic(traffic)
@@ -28,6 +30,16 @@ def gateway_metrics(
     yield from _edge(gateway.edge)
     yield from rebalances.families(PREFIX)
     yield from _links(links)
+    yield from _reloads(reloads)
+
+
+def _reloads(reloads: ReloadCounters | None) -> Iterator[MetricFamily]:
+    if reloads is None:
+        return
+    samples: Samples = [({"result": result}, reloads.results[result]) for result in ("applied", "refused")]
+    yield _counter("settings_reloads_total", "Times that the settings were read again.", samples)
+    text = "Settings of the file that need a restart of the gateway."
+    yield _gauge("settings_waiting_for_restart", text, reloads.waiting)
 
 
 def _links(links: InstanceLinks | None) -> Iterator[MetricFamily]:

@@ -48,13 +48,7 @@ class GatewayPorts:
         self.open: dict[int, NodePort] = {}
         self._settings = settings
         self._gateway = gateway
-        self._renewed: list[RenewedContext] = []
-        self.listener_tls: ssl.SSLContext | None = None
-        if settings.listener_tls is not None:
-            self.listener_tls = self._renewing(listener_context(settings.listener_tls))
-        self.broker_tls = settings.security.get("tls")
-        if self.broker_tls is None or settings.broker_tls is not None:
-            self.broker_tls = self._renewing(broker_context(settings.broker_tls or BrokerTls()))
+        self._listener_tls, self._broker_tls = _contexts(settings)
         self.rewritten = self._rewritten_nodes()
         """The nodes in mode `rewrite`."""
         self._serving: set[asyncio.Task[None]] = set()
@@ -63,9 +57,26 @@ class GatewayPorts:
         self._most = settings.max_connections or most_connections()
         self._refusing = False
 
-    def _renewing(self, renewed: RenewedContext) -> ssl.SSLContext:
-        self._renewed.append(renewed)
-        return renewed.context
+    def change(self, settings: GatewaySettings) -> None:
+        """Use these settings for the connections from now on. Raises SettingsError; then nothing has changed."""
+        self._listener_tls, self._broker_tls = _contexts(settings)
+        self._settings = settings
+        self._most = settings.max_connections or most_connections()
+
+    @property
+    def listener_tls(self) -> ssl.SSLContext | None:
+        """TLS of a new connection of a client; its certificates are read again where their files have changed."""
+        if self._listener_tls is None:
+            return None
+        context = self._listener_tls.renew()
+        if isinstance(self.rewritten, NamesOfNodes):
+            context.sni_callback = self.rewritten.select
+        return context
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext:
+        """TLS of a new connection to a broker whose listener has it."""
+        return self._broker_tls if isinstance(self._broker_tls, ssl.SSLContext) else self._broker_tls.renew()
 
     def _rewritten_nodes(self) -> PortsOfNodes | NamesOfNodes | None:
         settings = self._settings
@@ -74,8 +85,7 @@ class GatewayPorts:
         is_tls = settings.broker_tls is not None or settings.security.get("tls") is not None
         if settings.node_names is None:
             return PortsOfNodes(settings.bootstrap_address, self.serve, settings.node_ports, is_tls=is_tls)
-        assert self.listener_tls is not None, "the settings demand TLS for names of nodes"
-        return NamesOfNodes(settings.bootstrap_address, settings.node_names, self.listener_tls, is_tls=is_tls)
+        return NamesOfNodes(settings.bootstrap_address, settings.node_names, is_tls=is_tls)
 
     def serve(self, port: int, upstream: Upstream) -> None:
         """Listen on a port for a node, or lead it to another one. Raises OSError."""
@@ -163,11 +173,6 @@ class GatewayPorts:
         self._gateway.tick(self.clock.now_ms())
         self.passed()
 
-    def renew_certificates(self) -> None:
-        """Read certificates again whose files have changed, for the connections from now on."""
-        for renewed in self._renewed:
-            renewed.renew()
-
 
 def most_connections() -> int:
     """Return how many connections of clients this process has descriptors for: two for each, none for log files."""
@@ -188,37 +193,42 @@ def listen_failure(error: OSError, host: str, port: int, purpose: str) -> str:
     return f"{where} cannot be listened on: {why}"
 
 
-# TLS: contexts are given to sockets once, so renewed files are read into them
+def _contexts(settings: GatewaySettings) -> tuple[RenewedContext | None, RenewedContext | ssl.SSLContext]:
+    """Return TLS towards clients, if there is any, and towards brokers. Raises SettingsError."""
+    listener = None if settings.listener_tls is None else listener_context(settings.listener_tls)
+    given = settings.security.get("tls")
+    if given is not None and settings.broker_tls is None:
+        return listener, given
+    return listener, broker_context(settings.broker_tls or BrokerTls())
 
 
 def listener_context(settings: ListenerTls) -> RenewedContext:
     """Return the context of the gateway's ports. Raises SettingsError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
     def load() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         load_chain(context, "listener_tls", settings.certificate, settings.key, settings.key_password)
         if settings.client_authority is not None:
+            context.verify_mode = ssl.CERT_REQUIRED
             load_authority(context, "listener_tls.client_authority", settings.client_authority)
         return context
 
-    if settings.client_authority is not None:
-        context.verify_mode = ssl.CERT_REQUIRED
     return _renewed(load, settings.certificate, settings.key, settings.client_authority)
 
 
 def broker_context(settings: BrokerTls) -> RenewedContext:
     """Return the context of connections to brokers. Raises SettingsError."""
-    context = ssl.create_default_context()
 
     def load() -> ssl.SSLContext:
-        if settings.authority is not None:
+        if settings.authority is None:
+            context = ssl.create_default_context()
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no other authority
             load_authority(context, "broker_tls.authority", settings.authority)
         if settings.certificate is not None:
             load_chain(context, "broker_tls", settings.certificate, settings.key, settings.key_password)
         return context
 
-    if settings.authority is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # trusts no other authority
     return _renewed(load, settings.authority, settings.certificate, settings.key)
 
 

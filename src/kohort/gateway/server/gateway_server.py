@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from kohort.client import Admin, Cluster, Producer
 from kohort.gateway.gateway import Gateway, GatewayLimits
@@ -26,10 +27,14 @@ from kohort.gateway.server.group_lookup import GroupLookup
 from kohort.gateway.server.instance_links import InstanceIdentity, InstanceLinks
 from kohort.gateway.server.load_assignors import LoadWatch, by_load_assignors
 from kohort.gateway.server.order_follower import OrderFollower
+from kohort.gateway.server.settings_reload import SettingsReload, SettingsSource, changeable
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
 from kohort.group.events import Event
 from kohort.group.shard import Shard
+from kohort.log.disk import StorageError
+from kohort.model.errors import KafkaError
 from kohort.model.exposition import MetricFamily
+from kohort.model.setting import SettingsError
 from kohort.net.metrics_endpoint import MetricsEndpoint
 from kohort.net.server import Clock
 from kohort.node.configuration.config import Config
@@ -49,10 +54,12 @@ START_TIMEOUT_MS = 10_000
 
 
 class GatewayServer:
-    """One gateway, from `start` to `stop`. Raises SettingsError for unusable assignors and certificates."""
+    """One gateway, from `start` to `stop`. Raises SettingsError for unusable assignors and certificates.
 
-    def __init__(self, settings: GatewaySettings) -> None:
-        self.settings = settings
+    With the `source` of its settings it takes others while it runs.
+    """
+
+    def __init__(self, settings: GatewaySettings, source: SettingsSource | None = None) -> None:
         self.clock = Clock()
         now_ms, servers, security = self.clock.now_ms, settings.bootstrap_servers, settings.security
         self._admin = Admin(servers, start_timeout_ms=START_TIMEOUT_MS, **security)
@@ -64,13 +71,14 @@ class GatewayServer:
         self.loads = LoadWatch(by_load, self._assignors.assignor_of, now_ms, self._changed)
         self._topics = ClusterTopics(self._admin)
         self.gateway = Gateway(
-            group_settings(settings, self._topics),
+            group_settings(self._topics, may_park=settings.policies.parks or source is not None),
             self._note,
             self._lookup.look_up,
             policies=settings.policies,
             runner=self._assignors,
             instance_id="" if settings.instances_secret_file is None else secrets.token_hex(8),
-            limits=GatewayLimits(settings.fallback_ms, settings.assignor_ms, settings.max_request_bytes),
+            limits=_limits(settings),
+            may_park=source is not None,
             leave=self._leaves.leave,
         )
         self.ports = GatewayPorts(settings, self.gateway, self.clock)
@@ -79,18 +87,25 @@ class GatewayServer:
         """The links with the other instances, once the cluster is known."""
         self._orders = OrderFollower(self._admin, self.gateway.edge, servers, security, now_ms, self._changed)
         self._cluster_events: ClusterEvents | None = None
-        self.rebalances = RebalanceCounts(self._store())
+        self.rebalances = RebalanceCounts(self._store(settings))
         self._writer = EventWriter(self.gateway.timers, self.rebalances)
         self.metrics = MetricsEndpoint(self._metrics, self._unready)
         self.is_draining = False
+        self.reload = None if source is None else SettingsReload(source, self._change, self._note_reload)
+        """What follows the file of the settings, if there is one."""
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _store(self) -> EventStore:
-        match self.settings.events:
+    @property
+    def settings(self) -> GatewaySettings:
+        """The settings in force."""
+        return self.follower.settings
+
+    def _store(self, settings: GatewaySettings) -> EventStore:
+        match settings.events:
             case "none":
                 return NoStore(self._topics.name_of)
             case "topic":
-                producer = Producer(self.settings.bootstrap_servers, **self.settings.security)
+                producer = Producer(settings.bootstrap_servers, **settings.security)
                 self._cluster_events = ClusterEvents(producer, self._topics.name_of)
                 return self._cluster_events
             case path:
@@ -103,6 +118,28 @@ class GatewayServer:
     def _changed(self) -> None:
         """Timers of the groups may have changed."""
         self.ports.passed()
+
+    def _change(self, wanted: GatewaySettings) -> tuple[list[str], list[str]]:
+        """Use other settings from now on; return what has changed, and what needs a restart. Raises SettingsError."""
+        settings, changed, restarted = changeable(self.settings, wanted)
+        before = self.settings.assignors
+        self._assignors.change(settings.assignors)
+        try:
+            self.ports.change(settings)
+        except SettingsError:
+            self._assignors.change(before)
+            raise
+        self.gateway.change(settings.policies, _limits(settings))
+        if self.links is not None:
+            self.links.call_only(settings.instances)
+        self.follower.change(settings)
+        return changed, restarted
+
+    def _note_reload(self, fields: Mapping[str, Any]) -> None:
+        try:
+            self.rebalances.note(fields, self.clock.now_ms())
+        except (StorageError, KafkaError) as error:
+            log.warning("the event %s was not written: %s", fields["event"], error)
 
     # From start to end
 
@@ -134,6 +171,8 @@ class GatewayServer:
         ]
         if self._cluster_events is not None:
             work.append(self._cluster_events.run())
+        if self.reload is not None:
+            work.append(self.reload.run())
         self._tasks = [loop.create_task(each) for each in work]
 
     async def _listen_for_metrics(self, host: str, port: int) -> None:
@@ -153,8 +192,7 @@ class GatewayServer:
                 await links.listen(host, port)
             except OSError as error:
                 raise ListenFailed(listen_failure(error, host, port, "other instances")) from error
-        for address in self.settings.instances:
-            links.call(address)
+        links.call_only(self.settings.instances)
 
     def _unready(self) -> str:
         if self.is_draining:
@@ -162,7 +200,9 @@ class GatewayServer:
         return "" if self.ports.counters.is_reachable else "no broker can be reached"
 
     def _metrics(self) -> Iterator[MetricFamily]:
-        return gateway_metrics(self.gateway, self.ports.counters, self.rebalances, self.clock.now_ms(), self.links)
+        counters = None if self.reload is None else self.reload.counters
+        now_ms = self.clock.now_ms()
+        return gateway_metrics(self.gateway, self.ports.counters, self.rebalances, now_ms, self.links, counters)
 
     async def drain(self) -> None:
         """Let what waits pass, and close every connection as soon as it is idle; return when none is left.
@@ -206,7 +246,11 @@ class GatewayServer:
             self.ports.check_alive(perf_counter())
 
 
-def group_settings(settings: GatewaySettings, topics: TopicImage) -> GroupSettings:
+def _limits(settings: GatewaySettings) -> GatewayLimits:
+    return GatewayLimits(settings.fallback_ms, settings.assignor_ms, settings.max_request_bytes)
+
+
+def group_settings(topics: TopicImage, *, may_park: bool) -> GroupSettings:
     """Return the settings by which the next step of a group is predicted."""
-    hold_ms = WITHHELD_SYNC_MS if settings.policies.parks else 0
+    hold_ms = WITHHELD_SYNC_MS if may_park else 0
     return from_config(Config({"kohort.group.sync.hold.ms": str(hold_ms)}), topics)

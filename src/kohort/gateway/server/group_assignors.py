@@ -52,16 +52,23 @@ class GroupAssignors:
         ended: Callable[[], None],
         informed: Mapping[str, LoadAssignor] | None = None,
     ) -> None:
-        self._rows = tuple(rows)
         self._cluster = cluster
         self._now_ms = now_ms
         self._ended = ended
         self._informed = informed or {}
-        names = sorted({row.assignor for row in self._rows if row.assignor not in self._informed})
-        self._loaded = {name: _loaded(name) for name in names}
+        self._rows: tuple[AssignorRow, ...] = ()
+        self._loaded: dict[str, ServerAssignor] = {}
+        self.change(rows)
         self._running: set[str] = set()
         """Groups whose assignor runs now."""
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def change(self, rows: Iterable[AssignorRow]) -> None:
+        """Take other rows, for the next rounds of their groups. Raises SettingsError; then the rows stay."""
+        rows = tuple(rows)
+        names = sorted({row.assignor for row in rows if row.assignor not in self._informed})
+        self._loaded = {name: self._loaded.get(name) or _loaded(name) for name in names}
+        self._rows = rows
 
     def assignor_of(self, group_id: str) -> str | None:
         """Return the name of the assignor of a group: the first row that matches decides."""

@@ -16,7 +16,7 @@ import hmac
 import json
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from struct import Struct
 from typing import Any
@@ -127,6 +127,8 @@ class InstanceLinks:
         self._links: dict[str, _InstanceLink] = {}
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        """By address, those of the tasks that call an instance."""
         self._ids: dict[str, str] = {}
         """By address that is called, the id of the instance that answered there last."""
         self._failures: BoundedDict[str, str] = BoundedDict(MOST_UNPROVED)
@@ -145,9 +147,13 @@ class InstanceLinks:
         self._server = await asyncio.start_server(self._accepted, host or None, port)
         return int(self._server.sockets[0].getsockname()[1])
 
-    def call(self, address: str) -> None:
-        """Link with the instance at HOST:PORT, and again whenever that link ends."""
-        self._run(self._call_again_and_again(address))
+    def call_only(self, addresses: Iterable[str]) -> None:
+        """Link with the instances at each HOST:PORT, and again whenever a link ends; call no others any more."""
+        wanted = set(addresses)
+        for address in self._calls.keys() - wanted:
+            self._calls.pop(address).cancel()
+        for address in sorted(wanted - self._calls.keys()):
+            self._calls[address] = self._run(self._call_again_and_again(address))
 
     async def stop(self) -> None:
         """Close all links."""
@@ -158,10 +164,11 @@ class InstanceLinks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _run(self, work: Any) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _run(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # Connections
 

@@ -72,14 +72,20 @@ class PortConnections(Protocol):
     clock: Clock
     counters: TrafficCounters
     splices: SocketSplices
-    listener_tls: ssl.SSLContext | None
-    broker_tls: ssl.SSLContext | None
     warnings: RateLimitedLog
     trusted_proxies: Networks
     """Whose connections begin with a PROXY header."""
     own_connections: set[Any]
     """Both addresses of the gateway's own connections to brokers, its own first: a client's connection that has the
     same two is the gateway's. One of them is not enough, since systems use a port again for another destination."""
+
+    @property
+    def listener_tls(self) -> ssl.SSLContext | None:
+        """TLS of a new connection of a client."""
+
+    @property
+    def broker_tls(self) -> ssl.SSLContext | None:
+        """TLS of a new connection to a broker whose listener has it."""
 
     def new_relay(self, client_address: str, to_client: Sink, to_broker: Sink, end: Callable[[str], None], /) -> Pipe:
         """Return the relay of a connection, which may `end` it with a reason."""
@@ -143,22 +149,19 @@ class NodePort:
             return  # closed before it was served
         loop, shared = asyncio.get_running_loop(), self.connections
         listening, self._socket = self._socket, None
-        if shared.trusted_proxies:
+        if shared.trusted_proxies or shared.listener_tls is not None:  # whose context each connection has anew
             self._server = ProxiedListener(
                 listening, shared.trusted_proxies, shared.counters, shared.admits, self._serve_client, self._refused
             )
         else:
             new_link = partial(ClientLink, self)
-            self._server = await loop.create_server(new_link, sock=listening, backlog=BACKLOG, **self._tls)
+            self._server = await loop.create_server(new_link, sock=listening, backlog=BACKLOG)
 
     async def _serve_client(self, client: socket.socket, address: Address | None) -> None:
+        tls, new_link = self.connections.listener_tls, partial(ClientLink, self, address)
+        timeout_s = None if tls is None else CONNECT_SECONDS
         loop = asyncio.get_running_loop()
-        await loop.connect_accepted_socket(partial(ClientLink, self, address), client, **self._tls)
-
-    @property
-    def _tls(self) -> dict[str, Any]:
-        tls = self.connections.listener_tls
-        return {"ssl": tls, "ssl_handshake_timeout": CONNECT_SECONDS if tls is not None else None}
+        await loop.connect_accepted_socket(new_link, client, ssl=tls, ssl_handshake_timeout=timeout_s)
 
     def _refused(self, reason: str) -> None:
         shared = self.connections
@@ -398,7 +401,7 @@ class ClientLink(_Side):
     @property
     def _may_splice(self) -> bool:
         """Whether the kernel can move bytes between the two sockets as they are."""
-        is_plain = self._shared.listener_tls is None and not self._upstream.is_tls
+        is_plain = self.transport.get_extra_info("sslcontext") is None and not self._upstream.is_tls
         return is_plain and self._shared.splices.has_room and not self.transport.is_closing()
 
     def _splice_rest(self) -> None:

@@ -1,4 +1,5 @@
-"""A listening socket to which load balancers connect: their connections begin with a PROXY header, others do not.
+"""A listening socket that takes one connection after another: of load balancers, whose connections begin with a PROXY
+header, and of others.
 
 Where a connection comes from decides that, and never its bytes: otherwise each client could name any address. Of the
 socket the header is read and no byte more, so what follows passes as on every other connection, TLS too.

@@ -107,7 +107,7 @@ class NamesOfNodes:
     `bootstrap` is the name to begin with, and the port.
     """
 
-    def __init__(self, bootstrap: tuple[str, int], pattern: str, context: ssl.SSLContext, *, is_tls: bool) -> None:
+    def __init__(self, bootstrap: tuple[str, int], pattern: str, *, is_tls: bool) -> None:
         self._is_tls = is_tls
         self._bootstrap = bootstrap
         self.nodes = NodesInTurn()
@@ -115,13 +115,12 @@ class NamesOfNodes:
         self._chosen: WeakKeyDictionary[ssl.SSLObject, int] = WeakKeyDictionary()
         """By connection, the node that its client has named."""
         self.addresses = NodeAddresses(bootstrap, self._names)
-        context.sni_callback = self._select
 
     def _learn(self, node_id: int, host: str, port: int) -> None:
         self.nodes.learn(Upstream(node_id, host, port, self._is_tls))
 
-    def _select(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> int | None:
-        """Take a client's server name; return an alert for one that means no node."""
+    def select(self, connection: ssl.SSLObject, server_name: str | None, context: ssl.SSLContext) -> int | None:
+        """Take a client's server name, as `sni_callback` does; return an alert for one that means no node."""
         del context
         if server_name is None or server_name.lower() == self._bootstrap[0].lower():
             return None

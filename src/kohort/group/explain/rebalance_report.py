@@ -36,12 +36,14 @@ CONVERTED = "group_converted"
 
 
 def parsed_event(text: bytes | str | None) -> EventFields | None:
-    """Return an event written as JSON; None for what is not one: any client that may write to the topic can."""
+    """Return a group's event written as JSON; None for what is none: any client that may write to the topic can."""
     try:
         fields: Any = json.loads(text or b"")
     except (ValueError, RecursionError):
         return None
-    return fields if isinstance(fields, dict) and isinstance(fields.get("at_ms"), int) else None
+    if not isinstance(fields, dict) or not isinstance(fields.get("group"), str):  # as of the gateway itself
+        return None
+    return fields if isinstance(fields.get("at_ms"), int) else None
 
 
 def cause_of(event: EventFields) -> ReportedCause:

@@ -7,8 +7,10 @@ import logging
 import pytest
 from tests.unit.gateway.epoch_members import BROKERS_INTERVAL_MS, Member, gateway
 
+from kohort.gateway.gateway import Gateway, GatewayLimits
 from kohort.gateway.policies.group_policies import HOSTS, MOST_REMEMBERED, RETURN_MS, WITHIN_MS, Fallbacks
-from kohort.gateway.policies.policies import EVERYTHING_PARKED
+from kohort.gateway.policies.policies import EVERYTHING_PARKED, OBSERVED
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.model.errors import ErrorCode
 
 
@@ -124,3 +126,19 @@ def test_what_is_remembered_is_bounded() -> None:
     assert harms.fallen == []
     harms.fallbacks.seen(f"g{MOST_REMEMBERED}", "m", 1)
     assert [group_id for group_id, _ in harms.fallen] == [f"g{MOST_REMEMBERED}"]
+
+
+def test_policies_that_are_replaced_count_from_the_next_request_on_and_forget_no_member() -> None:
+    limits = GatewayLimits()
+    replaced = Gateway(GroupSettings(), lambda _shard, _event, _now_ms: None, may_park=True)
+    member = Member(replaced)
+    assert member.steady() == -1
+    replaced.change(EVERYTHING_PARKED, limits)
+    assert not member.heartbeat(1, 20_000)
+    replaced.change(OBSERVED, limits)
+    before = len(member.to_broker)
+    replaced.tick(60_000)
+    assert len(member.to_broker) == before + 1, "what is parked ends as usual"
+    assert member.answered(60_001) == BROKERS_INTERVAL_MS
+    assert member.heartbeat(1, 61_000)
+    assert replaced.policies.counters.fallbacks == 0
