@@ -187,7 +187,7 @@ def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
     made(kohort, "fields")
     (listed,) = [group for group in kohort("groups", "list", "--json").json if group["group"] == "fields"]
     fields = ["group", "type", "state", "protocol_type"]
-    assert list(listed) == [*fields, "members", "lag", "lag_seconds", "last_rebalance"]
+    assert list(listed) == [*fields, "members", "lag", "lag_seconds", "lag_unknown_partitions", "last_rebalance"]
     (plain,) = [group for group in kohort("groups", "list", "--no-lag", "--json").json if group["group"] == "fields"]
     assert list(plain) == fields
     described = kohort("groups", "describe", "fields", "--json").json

@@ -36,6 +36,7 @@ from kohort.group.explain.rebalance_report import cause_json
 from kohort.model.assignment import by_topic
 from kohort.model.errors import KafkaError
 from kohort.model.ids import EVENT_TOPIC, TopicPartition
+from kohort.model.lag import GroupLag, group_lag
 from kohort.wire.embedded_protocols import (
     CONNECTOR,
     RUNNING,
@@ -157,19 +158,19 @@ LOOKED_AT = 20
 async def _numbers(admin: Admin, group: GroupListing, at_a_time: asyncio.Semaphore) -> dict[str, int | float | None]:
     """Return how many members a group has and how far it is behind; None is unknown, or refused."""
     members: int | None = None
-    lags: list[Lag] = []
+    lag: GroupLag | None = None
     async with at_a_time:
         try:
-            members = len((await admin.describe_groups([group.group_id]))[group.group_id].members)
-            lags = list((await admin.lag(group.group_id)).values())
+            described = (await admin.describe_groups([group.group_id]))[group.group_id]
+            members = len(described.members)
+            lag = group_lag((await group_lags(admin, described)).values())
         except KafkaError:
             pass  # a group of a type that cannot be described, one that is gone by now, one that may not be read
-    seconds = [each.seconds for each in lags if each.seconds is not None]
-    records = [each.records for each in lags if each.records is not None]
     return {
         "members": members,
-        "lag": sum(records) if records else None,
-        "lag_seconds": max(seconds) if seconds else None,
+        "lag": None if lag is None else lag.records,
+        "lag_seconds": None if lag is None else lag.seconds,
+        "lag_unknown_partitions": None if lag is None else lag.unknown,
     }
 
 
@@ -179,16 +180,17 @@ def _last_cause(known: GroupReport | None) -> str | None:
     return clause_of(known.rebalances[-1].cause, Names(known.identities))
 
 
-_IN_JSON_ONLY = ("last_rebalance", "lag_is_bound", "lag_reason")
+_IN_JSON_ONLY = ("last_rebalance", "lag_is_bound", "lag_reason", "lag_unknown_partitions")
 
 
 def cells(row: Mapping[str, Any]) -> dict[str, output.Cell]:
-    """Return a row of a document as a table shows it: headings in words, seconds as "2 h 5 min"."""
-    return {
-        name.replace("_", " "): duration(value) if name == "lag_seconds" and value is not None else value
-        for name, value in row.items()
-        if name not in _IN_JSON_ONLY
-    }
+    """Return a row of a document as a table shows it: headings in words, seconds as "2 h 5 min", "≥" for at least."""
+    least = "≥ " if row.get("lag_unknown_partitions") else ""
+    shown = {name: value for name, value in row.items() if name not in _IN_JSON_ONLY}
+    for name in ("lag", "lag_seconds"):
+        if (value := shown.get(name)) is not None:
+            shown[name] = f"{least}{duration(value) if name == 'lag_seconds' else value}"
+    return {name.replace("_", " "): value for name, value in shown.items()}
 
 
 async def described_group(admin: Admin, group_id: str) -> GroupDescription:
@@ -305,16 +307,16 @@ def course_lines(known: GroupReport | None) -> list[str]:
     return lines
 
 
-async def group_lags(admin: Admin, group: GroupDescription, isolation_level: str) -> dict[TopicPartition, Lag]:
+async def group_lags(
+    admin: Admin, group: GroupDescription, isolation_level: str = "read_uncommitted"
+) -> dict[TopicPartition, Lag]:
     """Return the lag of each partition that is committed or assigned, sorted."""
-    wanted = {partition for member in group.members for partition in member.assignment}
-    wanted |= (await admin.group_offsets(group.group_id)).keys()
-    return await admin.lag(group.group_id, sorted(wanted), isolation_level=isolation_level)
+    return await admin.lag(group.group_id, isolation_level=isolation_level, assigned=group.owners)
 
 
 def offset_rows(group: GroupDescription, lags: Mapping[TopicPartition, Lag]) -> list[dict[str, Any]]:
     """Return a row for each partition."""
-    owners = {partition: member.member_id for member in group.members for partition in member.assignment}
+    owners = group.owners
     return [
         {
             "topic": partition.topic,
@@ -325,7 +327,7 @@ def offset_rows(group: GroupDescription, lags: Mapping[TopicPartition, Lag]) -> 
             "lag_seconds": lag.seconds,
             "lag_is_bound": lag.is_bound,
             "lag_reason": lag.reason,
-            "member": owners.get(partition),
+            "member": owners[partition].member_id if partition in owners else None,
         }
         for partition, lag in lags.items()
     ]

@@ -179,7 +179,9 @@ class ClusterPoller:
         for group_id, description in described.items():
             self.watched.fold_description(at_ms, group_id, description)
         committed = await committed_offsets(self.cluster, groups, self._remark)
+        watched = self.watched.groups
         partitions = {partition for offsets in committed.values() for partition in offsets}
+        partitions |= {each for group_id in committed if group_id in watched for each in watched[group_id].owners}
         await self._find_topics({partition.topic for partition in partitions})
         ends = await end_offsets(self.cluster, sorted(partitions), self._remark)
         at_ms = self._now_ms()
@@ -202,7 +204,8 @@ class ClusterPoller:
             del self._aged[group_id]
             self._aged[group_id] = None
             try:
-                self.watched.fold_lags(group_id, await self._lag_reader.read(group_id))
+                assigned = self.watched.groups[group_id].owners if group_id in self.watched.groups else ()
+                self.watched.fold_lags(group_id, await self._lag_reader.read(group_id, assigned=assigned))
             except KafkaError as error:
                 self._remark(f"the lag in seconds of {group_id!r} cannot be read: {error.text}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -43,18 +44,42 @@ def command_words(verb: Sequence[str], names: Sequence[str], options: Sequence[s
     return [*verb, *names, *options]
 
 
+def with_cluster(words: Sequence[str], bootstrap: str, command_config: str | None) -> list[str]:
+    """Return the words of a command with those that name the cluster."""
+    end = words.index("--") if "--" in words else len(words)
+    options = ["--bootstrap-server", bootstrap, *(["--command-config", command_config] if command_config else [])]
+    return [*words[:end], *options, *words[end:]]
+
+
+def command_line(words: Sequence[str], bootstrap: str, command_config: str | None) -> str:
+    """Return a command line of kohort for a cluster, as a shell reads it."""
+    return " ".join(map(shell_word, ["kohort", *with_cluster(words, bootstrap, command_config)]))
+
+
+def shell_word(word: str) -> str:
+    """Return a word as bash and zsh read it, without control characters: they would act where it is pasted."""
+    if word.isprintable():
+        return shlex.quote(word)
+    return "$'" + "".join(map(_spelled, word)) + "'"
+
+
+def _spelled(character: str) -> str:
+    if character.isprintable():
+        return "\\" + character if character in "\\'" else character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 class CommandRuns:
     """Runs kohort's commands against one cluster, two at a time. No shell is involved."""
 
     def __init__(self, bootstrap: str, command_config: str | None = None) -> None:
-        self._options = ["--bootstrap-server", bootstrap]
-        self._options += ["--command-config", command_config] if command_config else []
+        self._cluster = (bootstrap, command_config)
         self._free = asyncio.Semaphore(AT_ONCE)
 
     def with_cluster(self, words: Sequence[str]) -> list[str]:
         """Return the words of a command with those that name the cluster."""
-        end = words.index("--") if "--" in words else len(words)
-        return [*words[:end], *self._options, *words[end:]]
+        return with_cluster(words, *self._cluster)
 
     async def run(self, words: Sequence[str]) -> CommandOutcome:
         """Run a command to its end; one that takes too long is ended."""

@@ -8,6 +8,7 @@ offsets that a cleaner left empty are no records. No value is negative; one that
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Self
@@ -138,3 +139,32 @@ def _age(oldest: OldestRecord, now_ms: int) -> tuple[float | None, LagReason | N
 
 def _unknown(reason: LagReason, offset: int | None, log: LogEnds) -> Lag:
     return Lag(None, None, reason, offset=offset, start=log.start, end=log.end)
+
+
+class GroupLag(NamedTuple):
+    """The lag of a group: `records` of all its partitions, `seconds` of the oldest unread one; None is unknown.
+
+    Of `unknown` partitions one of the two is not known: then there is at least so much.
+    """
+
+    records: int | None
+    seconds: float | None
+    unknown: int
+
+
+def group_lag(lags: Iterable[Lag]) -> GroupLag:
+    """Return the lag of a group from those of its partitions; unknown where it has none."""
+    found = list(lags)
+    seconds = [each.seconds for each in found]
+    known = [each for each in seconds if each is not None]
+    return GroupLag(
+        sum_known([each.records for each in found]),
+        max(known) if any(known) or (known and None not in seconds) else None,
+        sum(each.records is None or each.seconds is None for each in found),
+    )
+
+
+def sum_known(lags: Sequence[int | None]) -> int | None:
+    """Return the sum of those that are known; None where that is 0 and others are unknown: it may be any number."""
+    known = [each for each in lags if each is not None]
+    return sum(known) if any(known) or (known and None not in lags) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kohort.model.lag import CLOCK_SKEW_MS, Lag, LagReason, LogEnds, OldestRecord, UnreadRecords, lag_of
+from kohort.model.lag import CLOCK_SKEW_MS, Lag, LagReason, LogEnds, OldestRecord, UnreadRecords, group_lag, lag_of
 
 NOW_MS = 1_000_000
 LOG = LogEnds(0, 10, 10)
@@ -35,3 +35,12 @@ def test_nothing_that_was_read_is_no_zero() -> None:
 
 def test_every_reason_has_a_sentence() -> None:
     assert all(reason.text and reason.text == reason.text.strip(". ") for reason in LagReason)
+
+
+def test_a_group_whose_known_lags_are_none_is_behind_by_what_is_unknown() -> None:
+    unknown = Lag(None, None, LagReason.NOT_COMMITTED)
+    assert group_lag([Lag(0, 0.0), unknown]) == (None, None, 1)
+    assert group_lag([Lag(0, 0.0), Lag(25, 3.5), unknown]) == (25, 3.5, 1), "at least"
+    assert group_lag([Lag(25, None, LagReason.NO_TIMESTAMP), Lag(0, 0.0)]) == (25, None, 1)
+    assert group_lag([Lag(0, 0.0), Lag(0, 0.0)]) == (0, 0.0, 0)
+    assert group_lag([]) == (None, None, 0)

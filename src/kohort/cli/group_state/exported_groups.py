@@ -24,7 +24,7 @@ from kohort.group.explain.rebalance_counter import RebalanceCounter
 from kohort.model.errors import KafkaError
 from kohort.model.exposition import Labels, MetricFamily, counter, gauge
 from kohort.model.ids import EVENT_TOPIC, TopicPartition
-from kohort.model.lag import Lag
+from kohort.model.lag import Lag, group_lag
 
 log = logging.getLogger("kohort.exporter")
 
@@ -88,7 +88,8 @@ class ExportedGroups:
         async with at_a_time:
             try:
                 described = (await self.admin.describe_groups([group_id]))[group_id]
-                return described, await self.admin.lag(group_id, isolation_level=self.isolation_level)
+                isolation_level, owners = self.isolation_level, described.owners
+                return described, await self.admin.lag(group_id, isolation_level=isolation_level, assigned=owners)
             except KafkaError as error:  # a group that is gone by now, of another type, or that may not be read
                 self._failures += 1
                 log.info("group %s is left out: %s", group_id, error.text)
@@ -147,14 +148,14 @@ class ExportedGroups:
         for group, lags in self._groups:
             labels = {"group": group.group_id}
             infos.append(({**labels, "type": group.group_type, "state": group.state, "assignor": group.protocol}, 1))
-            owned = {partition for member in group.members for partition in member.assignment}
             sums["members"].append((labels, len(group.members)))
-            sums["unowned_partitions"].append((labels, len(lags.keys() - owned) if group.members else 0))
-            if records := [lag.records for lag in lags.values() if lag.records is not None]:
-                sums["lag_records"].append((labels, sum(records)))
-            if seconds := [lag.seconds for lag in lags.values() if lag.seconds is not None]:
-                sums["lag_seconds"].append((labels, max(seconds)))
-            unknown.update((group.group_id, lag.reason.value) for lag in lags.values() if lag.reason is not None)
+            sums["unowned_partitions"].append((labels, len(lags.keys() - group.owners.keys()) if group.members else 0))
+            lag = group_lag(lags.values())
+            if lag.records is not None:
+                sums["lag_records"].append((labels, lag.records))
+            if lag.seconds is not None:
+                sums["lag_seconds"].append((labels, lag.seconds))
+            unknown.update((group.group_id, each.reason.value) for each in lags.values() if each.reason is not None)
         yield gauge(f"{PREFIX}_info", "A group, with its type, state and assignor.", infos)
         for name, samples in sums.items():
             yield gauge(f"{PREFIX}_{name}", _OF_A_GROUP[name], samples)
@@ -170,7 +171,7 @@ class ExportedGroups:
         owners: list[tuple[Labels, float]] = []
         left, left_out = MOST_PARTITIONS, 0
         for group, lags in self._groups:
-            owner_of = {partition: member for member in group.members for partition in member.assignment}
+            owner_of = group.owners
             partitions = sorted(lags.keys() | owner_of.keys())
             if len(partitions) > left:
                 left_out += len(partitions)

@@ -72,8 +72,8 @@ def table_of(rows: Sequence[Mapping[str, Cell]], *, empty: str = "") -> str:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is a whole number or a missing one."""
-    return cell == "-" or cell.lstrip("-").isdigit()
+    """Whether a cell is a whole number, "≥ 5" too, or a missing one."""
+    return cell == "-" or cell.removeprefix("≥ ").lstrip("-").isdigit()
 
 
 def put(text: str) -> None:

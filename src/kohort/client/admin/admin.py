@@ -409,9 +409,11 @@ class Admin:
         partitions: Iterable[TopicPartition] | None = None,
         *,
         isolation_level: str = "read_uncommitted",
+        assigned: Iterable[TopicPartition] = (),
     ) -> dict[TopicPartition, Lag]:
         """Return how far a group is behind, in records and in seconds, in each partition that it has committed.
 
+        `assigned` are further ones: a group that has committed nothing there is behind by what is unknown, not by 0.
         `isolation_level` is that of the group's members: a reader of committed records is not behind for those of open
         and aborted transactions. Asked again, only what is behind offsets that have moved is read. Raises `KafkaError`
         where the group's offsets cannot be read; what is wrong with one partition is the `reason` of its lag.
@@ -420,7 +422,7 @@ class Admin:
         if isolation_level not in ISOLATION:
             raise ValueError(f"isolation_level={isolation_level!r} is not one of {', '.join(ISOLATION)}")
         wanted = None if partitions is None else topic_partitions(partitions)
-        return await self._lags.read(group_id, wanted, ISOLATION[isolation_level])
+        return await self._lags.read(group_id, wanted, ISOLATION[isolation_level], topic_partitions(assigned))
 
     async def reset_offsets(self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
         """Commit offsets for a group without members; its next members begin there. Raises NON_EMPTY_GROUP."""

@@ -105,6 +105,11 @@ class GroupDescription:
         """Whether a rebalance runs."""
         return self.state in REBALANCING
 
+    @property
+    def owners(self) -> dict[TopicPartition, MemberDescription]:
+        """The member that each partition is assigned to."""
+        return {partition: member for member in self.members for partition in member.assignment}
+
 
 async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """Return the description of a group of either protocol. Raises GROUP_ID_NOT_FOUND, `KafkaError`."""

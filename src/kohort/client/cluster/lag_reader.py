@@ -58,15 +58,20 @@ class LagReader:
         self._unread: BoundedDict[tuple[str, int], _Unread] = BoundedDict(MOST_GROUPS)
 
     async def read(
-        self, group_id: str, partitions: Iterable[TopicPartition] | None = None, isolation: int = READ_UNCOMMITTED
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        isolation: int = READ_UNCOMMITTED,
+        assigned: Iterable[TopicPartition] = (),
     ) -> dict[TopicPartition, Lag]:
-        """Return the lag of a group in these partitions, by default in those that it has committed. Raises KafkaError.
+        """Return the lag of a group in these partitions, by default in those that it has committed, and in `assigned`.
 
-        That is raised where the offsets or the metadata are not to be had; what is wrong with one partition is the
+        Raises KafkaError where the offsets or the metadata are not to be had; what is wrong with one partition is the
         reason of its lag.
         """
         committed = await fetch_committed(self._cluster, group_id, partitions, is_stable=False)
-        offsets = {each: committed.get(each) for each in sorted(committed if partitions is None else partitions)}
+        wanted = {*(committed if partitions is None else partitions), *assigned}
+        offsets = {each: committed.get(each) for each in sorted(wanted)}
         if not offsets:
             return {}
         look = _Look(self._cluster, offsets, isolation, self._unread.get((group_id, isolation), {}))

@@ -15,7 +15,7 @@ from kohort.group.explain.explain_text import Names, cost, why
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.model.lag import Lag
+from kohort.model.lag import Lag, sum_known
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,17 @@ class GroupQuery(NamedTuple):
     state: str = ""
     order: str = "unwell"
     page: int = 0
+
+
+class ClusterFigures(NamedTuple):
+    """All groups together: how many there are, rebalance, and had `unowned_s` partition-seconds without an owner."""
+
+    groups: int
+    running: int
+    members: int
+    lag: int | None
+    unowned: int
+    unowned_s: float
 
 
 class GroupPage(NamedTuple):
@@ -206,16 +217,30 @@ class WatchedCluster:
             self._summaries = self.version, now_ms, rows
         return rows
 
-    def page(self, query: GroupQuery, now_ms: int) -> GroupPage:
-        """Return one page of the groups that a query selects."""
+    def figures(self, now_ms: int) -> ClusterFigures:
+        """Return the sums over all groups."""
+        rows = self.summaries(now_ms)
+        return ClusterFigures(
+            len(rows),
+            sum(bool(row.running) for row in rows),
+            sum(row.members for row in rows),
+            sum_known([row.lag for row in rows]),
+            sum(row.unowned_s > 0 for row in rows),
+            sum(row.unowned_s for row in rows),
+        )
+
+    def selected(self, query: GroupQuery, now_ms: int) -> list[GroupSummary]:
+        """Return all groups that a query selects, in its order."""
         words = query.words.lower().split()
         _, is_wanted = FILTERS.get(query.state, FILTERS[""])
         _, key = ORDERS.get(query.order, ORDERS["unwell"])
-        rows = self.summaries(now_ms)
-        found = [row for row in rows if is_wanted(row) and _has_words(row, words)]
-        found.sort(key=key)
+        return sorted((row for row in self.summaries(now_ms) if is_wanted(row) and _has_words(row, words)), key=key)
+
+    def page(self, query: GroupQuery, now_ms: int) -> GroupPage:
+        """Return one page of the groups that a query selects."""
+        found = self.selected(query, now_ms)
         first = min(query.page, max(0, len(found) - 1) // ROWS) * ROWS
-        return GroupPage(found[first : first + ROWS], len(found), len(rows))
+        return GroupPage(found[first : first + ROWS], len(found), len(self.groups))
 
 
 def _has_words(row: GroupSummary, words: list[str]) -> bool:

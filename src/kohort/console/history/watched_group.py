@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kohort.client.admin.group_descriptions import GroupDescription
+from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.console.history.inferred_history import SETTLED, InferredHistory, unowned_since
 from kohort.console.history.lag_samples import LagSample, LagSamples
 from kohort.group.explain.explain import Explanation
@@ -14,7 +14,7 @@ from kohort.group.explain.explain_text import Names, duration, waits, why
 from kohort.group.explain.partition_ownership import Gap
 from kohort.group.explain.rebalance_report import EventFields, GroupReport, Rebalance
 from kohort.model.ids import TopicPartition
-from kohort.model.lag import Lag
+from kohort.model.lag import Lag, group_lag, sum_known
 from kohort.model.setting import HOUR_MS
 
 REBALANCES = 50
@@ -54,7 +54,8 @@ class PartitionLag(NamedTuple):
 class GroupSummary(NamedTuple):
     """A group as a row of the list. `lag` is None where it is not known; `unowned_s` is that of the last hour.
 
-    `age_s` is the lag in seconds: that of the partition with the oldest unread record, None where it was not read.
+    `age_s` is the lag in seconds: that of the partition with the oldest unread record, None where it was not read. With
+    `is_least` the lag of some partitions is unknown: there is at least so much.
 
     `running` is what a rebalance waits for, empty where none runs; `cause` is that of the last one.
     """
@@ -66,6 +67,7 @@ class GroupSummary(NamedTuple):
     members: int
     lag: int | None
     age_s: float | None
+    is_least: bool
     unowned_s: float
     running: str
     cause: str
@@ -100,6 +102,10 @@ class WatchedGroup:
         self._rates: dict[TopicPartition, float] = {}
         self._lags: Mapping[TopicPartition, Lag] = {}
         self._offsets_ms: int | None = None
+        self.lag: int | None = None
+        """How many records lie behind its committed offsets, None where that is unknown."""
+        self.is_least = False
+        """Whether that of some partitions is unknown, so that there are at least so many."""
         self._row: _HistoryRow | None = None
 
     @property
@@ -125,12 +131,13 @@ class WatchedGroup:
         """Take a description; return the rebalance that is over by it, where rebalances are inferred."""
         self.described, self.described_ms = described, at_ms
         self._row = None
+        self._add_up()
         return self._history.fold(at_ms, described) if isinstance(self._history, InferredHistory) else None
 
     def fold_offsets(
         self, at_ms: int, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> None:
-        """Take the committed offsets of all its partitions and where their logs end, as far as that is known."""
+        """Take the committed offsets of all its partitions, and where their logs and others end, as far as known."""
         took_ms = at_ms - (self._offsets_ms or at_ms)
         if took_ms > 0:
             self._rates = {
@@ -139,18 +146,29 @@ class WatchedGroup:
                 if (before := self._committed.get(partition)) is not None
             }
         self._committed, self._offsets_ms = dict(committed), at_ms
-        self._ends = {partition: ends[partition] for partition in committed if partition in ends}
-        if (lag := self.lag()) is not None:
-            self.samples.add(LagSample(at_ms, lag, sum(committed.values())))
+        self._ends = {each: ends[each] for each in committed.keys() | self.owners.keys() if each in ends}
+        self._add_up()
+        if self.lag is not None:
+            self.samples.add(LagSample(at_ms, self.lag, sum(committed.values())))
 
     def fold_lags(self, lags: Mapping[TopicPartition, Lag]) -> None:
         """Take what was read of the unread records of its partitions."""
         self._lags = lags
 
-    def lag(self) -> int | None:
-        """Return how many records lie behind its committed offsets, None where no offset is committed or known."""
-        lags = [max(0, end - self._committed[partition]) for partition, end in self._ends.items()]
-        return sum(lags) if lags else None
+    @property
+    def owners(self) -> dict[TopicPartition, MemberDescription]:
+        """The member that each partition is assigned to, as it was described last."""
+        return {} if self.described is None else self.described.owners
+
+    def _add_up(self) -> None:
+        lags = [self._lag_in(partition) for partition in self._committed.keys() | self.owners.keys()]
+        self.lag, self.is_least = sum_known(lags), None in lags
+
+    def _lag_in(self, partition: TopicPartition) -> int | None:
+        end, committed = self._ends.get(partition), self._committed.get(partition)
+        if end == 0:
+            return 0  # also where nothing is committed
+        return None if end is None or committed is None else max(0, end - committed)
 
     def report(self, now_ms: int) -> GroupReport:
         """Return its history, the running rebalance as it is at `now_ms`."""
@@ -158,15 +176,14 @@ class WatchedGroup:
 
     def partitions(self) -> list[PartitionLag]:
         """Return its partitions, committed or assigned, by topic and number."""
-        members = () if self.described is None else self.described.members
-        owners = {partition: member.member_id for member in members for partition in member.assignment}
+        owners = self.owners
         return [
             PartitionLag(
                 partition,
-                owners.get(partition),
-                committed := self._committed.get(partition),
-                end := self._ends.get(partition),
-                None if committed is None or end is None else max(0, end - committed),
+                owners[partition].member_id if partition in owners else None,
+                self._committed.get(partition),
+                self._ends.get(partition),
+                self._lag_in(partition),
                 self._rates.get(partition),
                 None if (read := self._lags.get(partition)) is None else read.seconds,
                 "" if read is None or read.reason is None else read.reason.text,
@@ -191,8 +208,9 @@ class WatchedGroup:
             self.listed.state or ("" if described is None else described.state),
             "" if described is None else described.protocol,
             row.members if described is None else len(described.members),
-            self.lag(),
-            max((each.seconds for each in self._lags.values() if each.seconds is not None), default=None),
+            self.lag,
+            group_lag(self._lags.values()).seconds,
+            self.is_least,
             unowned_since(row.gaps, now_ms - HOUR_MS, now_ms),
             row.running,
             row.cause,

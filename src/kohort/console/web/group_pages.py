@@ -8,26 +8,22 @@ from typing import NamedTuple
 from kohort.console.history.inferred_history import unowned_since
 from kohort.console.history.lag_samples import LagSample
 from kohort.console.history.ownership_strip import ownership_drawing
+from kohort.console.history.rebalance_view import latest, rebalance_view
 from kohort.console.history.watched_cluster import FILTERS, ORDERS, ROWS, GroupQuery
-from kohort.console.history.watched_group import WatchedGroup
 from kohort.console.web.site import Site
 from kohort.drawing.display_text import display_name, moment
 from kohort.drawing.markup import Markup, tag
 from kohort.drawing.ownership_drawing import inline_svg
-from kohort.group.explain.explain_text import Names, chain, cost, duration, refusal, waits, why
-from kohort.group.explain.rebalance_report import GroupReport, Rebalance
+from kohort.group.explain.explain_text import Names, refusal
+from kohort.group.explain.rebalance_report import GroupReport
 from kohort.model.setting import HOUR_MS
 
 MINUTES = (5, 15, 60, 360, 1440)
 """How much of the past the strip may show."""
 
-REBALANCES = 50
 MEMBERS = 200
 PARTITIONS = 500
 """Rows of a table; what is left out is counted."""
-
-_SLOWEST = 8
-"""Members that are named in a rebalance."""
 
 Parts = dict[str, str]
 
@@ -43,31 +39,6 @@ class OpenPage(NamedTuple):
     """The address of its updates."""
 
 
-class TookLine(NamedTuple):
-    """A member that others waited for: in which step, and how long."""
-
-    step: str
-    member: str
-    took_ms: int
-
-
-class RebalanceView(NamedTuple):
-    """A rebalance as the page shows it."""
-
-    number: int
-    started_ms: int
-    cause: str
-    cost: str
-    took: str
-    unowned_s: float
-    awaited: str
-    is_running: bool
-    is_inferred: bool
-    steps: list[tuple[str, str]]
-    took_lines: list[TookLine]
-    joined: str
-
-
 def groups_page(site: Site, values: Mapping[str, str]) -> OpenPage:
     """Return the page of all groups."""
     asked = values.get("page", "")
@@ -79,20 +50,10 @@ def groups_page(site: Site, values: Mapping[str, str]) -> OpenPage:
     )
     now_ms = site.now_ms()
     page = site.watched.page(wanted, now_ms)
-    rows = site.watched.summaries(now_ms)
-    lags = [row.lag for row in rows if row.lag is not None]
-    figures = {
-        "groups": len(rows),
-        "running": sum(bool(row.running) for row in rows),
-        "members": sum(row.members for row in rows),
-        "lag": sum(lags) if lags else None,
-        "unowned_s": sum(row.unowned_s for row in rows),
-        "unowned": sum(row.unowned_s > 0 for row in rows),
-    }
     shown = [(row, sparkline(site.watched.groups[row.group_id].samples)) for row in page.rows]
     query = {"q": wanted.words, "state": wanted.state, "order": wanted.order}
     parts = {
-        "summary": site.render("groups_summary.html", figures=figures),
+        "summary": site.render("groups_summary.html", figures=site.watched.figures(now_ms)),
         "list": site.render("groups_list.html", page=page, shown=shown, query=query, wanted=wanted, per_page=ROWS),
         "feed": site.render("groups_feed.html", feed=list(site.watched.feed)[-1:-9:-1]),
     }
@@ -122,12 +83,12 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
     now_ms = site.now_ms()
     report, names = group.known(now_ms)
     row = group.summary(now_ms)
-    views = [_view(each, names, now_ms, group) for each in _latest(report)]
+    views = [rebalance_view(each, names, now_ms, group) for each in latest(report)]
     drawing = ownership_drawing(report, names, now_ms - minutes * 60_000, now_ms)
     drawn = sum(len(each.lanes) for each in drawing.groups)
     lines = group.partitions()
     members = () if group.described is None else group.described.members
-    recent = [gap for each in _latest(report) for gap in each.gaps]
+    recent = [gap for each in latest(report) for gap in each.gaps]
     figures = {
         "partitions": len(lines),
         "rate": group.samples.commit_rate(),
@@ -156,53 +117,8 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
 PAGES: dict[str, Callable[[Site, Mapping[str, str]], OpenPage | None]] = {"groups": groups_page, "group": group_page}
 
 
-def _latest(report: GroupReport) -> list[Rebalance]:
-    """Return the running rebalance and the last ones, the newest first."""
-    running = [] if report.running is None else [report.running]
-    return [*running, *reversed(report.rebalances)][:REBALANCES]
-
-
 def _refusals(report: GroupReport, names: Names) -> list[str]:
     return [f"{moment(each.first_ms)}: {refusal(each, names, moment)}" for each in reversed(report.refused)]
-
-
-def _view(rebalance: Rebalance, names: Names, now_ms: int, group: WatchedGroup) -> RebalanceView:
-    is_running = rebalance.ended_ms is None
-    return RebalanceView(
-        rebalance.number,
-        rebalance.started_ms,
-        why(rebalance, names),
-        cost(rebalance, names),
-        duration(rebalance.duration_ms(now_ms)),
-        rebalance.unowned_partition_s,
-        waits(rebalance, names).removeprefix(", ") if is_running else "",
-        is_running,
-        group.is_inferred,
-        [(f"{(link.at_ms - rebalance.started_ms) / 1000:+.3f} s", link.text) for link in chain(rebalance, names)],
-        _took(rebalance, names),
-        names.listed(rebalance.joined) if rebalance.joined else "",
-    )
-
-
-def _took(rebalance: Rebalance, names: Names) -> list[TookLine]:
-    """Return which members the others waited for, the slowest first."""
-    took = [
-        TookLine(f"{step}{f' of round {number}' if len(rebalance.rounds) > 1 else ''}", names(member_id), ms)
-        for number, each in enumerate(rebalance.rounds, 1)
-        for step, by_member in (
-            ("to join again", each.rejoin_ms),
-            ("awaited, did not join", each.missed_ms),
-            ("to ask for its assignment", each.sync_ms),
-        )
-        for member_id, ms in by_member.items()
-    ]
-    took += [
-        TookLine(step, names(member_id), ms)
-        for epoch in rebalance.epochs
-        for step, by_member in (("to revoke", epoch.revoke_ms), ("to reach its target", epoch.reconcile_ms))
-        for member_id, ms in by_member.items()
-    ]
-    return sorted(took, key=lambda line: -line.took_ms)[:_SLOWEST]
 
 
 def sparkline(samples: Iterable[LagSample]) -> Markup | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kohort.console.command_runs import command_line
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.web.templating import query, render
 
@@ -41,26 +41,8 @@ class Site:
 
     def command(self, *words: str) -> str:
         """Return a command line of kohort for this cluster, as a shell reads it."""
-        end = words.index("--") if "--" in words else len(words)
-        options = ["--bootstrap-server", self.bootstrap]
-        options += ["--command-config", self.command_config] if self.command_config else []
-        whole = ["kohort", *words[:end], *options, *words[end:]]
-        return " ".join(map(shell_word, whole))
+        return command_line(words, self.bootstrap, self.command_config)
 
     def render(self, template: str, **values: Any) -> str:
         """Return a page or a part of one, with what every page needs."""
         return render(template, site=self, watched=self.watched, now_ms=self.now_ms(), **values)
-
-
-def shell_word(word: str) -> str:
-    """Return a word as bash and zsh read it, without control characters: they would act where it is pasted."""
-    if word.isprintable():
-        return shlex.quote(word)
-    return "$'" + "".join(map(_spelled, word)) + "'"
-
-
-def _spelled(character: str) -> str:
-    if character.isprintable():
-        return "\\" + character if character in "\\'" else character
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

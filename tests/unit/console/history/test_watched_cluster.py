@@ -110,11 +110,27 @@ def test_a_cluster_that_does_not_answer_is_a_problem_since_the_first_failure() -
 
 def test_a_lag_without_committed_offsets_or_ends_is_unknown() -> None:
     watched = cluster("a")
-    assert watched.groups["a"].lag() is None
+    assert watched.groups["a"].lag is None
     watched.fold_offsets(1000, "a", {ZERO: 5}, {})
-    assert watched.groups["a"].lag() is None
+    assert watched.groups["a"].lag is None
     watched.fold_offsets(2000, "a", {ZERO: 50}, {ZERO: 10})
-    assert watched.groups["a"].lag() == 0, "a log that was cut is no negative lag"
+    assert watched.groups["a"].lag == 0, "a log that was cut is no negative lag"
+
+
+def test_a_lag_is_no_zero_where_an_assigned_partition_has_no_committed_offset() -> None:
+    watched = cluster("a")
+    watched.fold_description(1000, "a", look("Stable", member("a-1", 0, 1, 2), group_id="a"))
+    one, two = TopicPartition("orders", 1), TopicPartition("orders", 2)
+    watched.fold_offsets(1000, "a", {ZERO: 30}, {ZERO: 30, one: 7, two: 0})
+    row = watched.groups["a"].summary(1000)
+    assert (row.lag, row.is_least) == (None, True)
+    assert [line.lag for line in watched.groups["a"].partitions()] == [0, None, 0], "an empty log has no lag"
+    watched.fold_offsets(2000, "a", {ZERO: 5}, {ZERO: 30, one: 7, two: 0})
+    row = watched.groups["a"].summary(2000)
+    assert (row.lag, row.is_least) == (25, True)
+    watched.fold_offsets(3000, "a", {ZERO: 5, one: 7}, {ZERO: 30, one: 7, two: 0})
+    row = watched.groups["a"].summary(3000)
+    assert (row.lag, row.is_least) == (25, False)
 
 
 def test_commit_rates_are_those_between_the_last_two_looks() -> None:
