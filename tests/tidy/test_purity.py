@@ -40,11 +40,13 @@ OPTIONAL_HOMES = {
     "starlette": "src/kohort/console/web/console_app.py",
     "uvicorn": "src/kohort/console/web/http_server.py",
     "jinja2": "src/kohort/console/web/templating.py",
+    "textual": "src/kohort/console/top/top_app.py",
     "grpc": "src/kohort/cli/keda_scaler/external_scaler.py",
 }
 """Where an optional package may be named: in one module, or in those of one format, whose paths begin so."""
 
 OF_AN_EXTRA = (
+    "src/kohort/console/top/top_app.py",
     "src/kohort/console/web/",
     "src/kohort/fleet/",
     "src/kohort/spark/",

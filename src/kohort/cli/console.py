@@ -8,21 +8,19 @@ from __future__ import annotations
 import argparse
 import socket
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.cluster import run_against, sentence_of, unreachable
+from kohort.cli.cluster import run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, reason_of
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
-from kohort.model.errors import KafkaError
 
 if TYPE_CHECKING:
-    from kohort.client import Consumer
     from kohort.console.web.console_access import ConsoleAccess
 
 PORT = 8383
-REQUEST_MS = 5_000
 
 EXAMPLES = """
 kohort console
@@ -106,11 +104,9 @@ def _access(args: argparse.Namespace, host: str, port: int) -> ConsoleAccess:
 async def _serve(args: argparse.Namespace, listening: socket.socket) -> int:
     import asyncio
 
+    from kohort.cli.group_state.cluster_watch import cluster_poller
     from kohort.cli.group_state.group_events import event_consumer, now_ms
-    from kohort.client.settings import ClientConfig
-    from kohort.console.cluster_poller import ClusterPoller
     from kohort.console.command_runs import CommandRuns
-    from kohort.console.history.watched_cluster import WatchedCluster
     from kohort.console.web.console_access import is_loopback
     from kohort.console.web.console_app import Sources, console_app
     from kohort.console.web.http_server import serve
@@ -119,27 +115,12 @@ async def _serve(args: argparse.Namespace, listening: socket.socket) -> int:
     host, port = listening.getsockname()[:2]
     access = _access(args, args.host, port)
     path = args.path_prefix or ""
-    config = ClientConfig(
-        bootstrap_servers=args.bootstrap_server,
-        request_timeout_ms=REQUEST_MS,
-        client_id="kohort-console",
-        **args.security,
-    )
-    cluster = config.cluster(start_timeout_ms=REQUEST_MS)
-    cluster.track_all()
-    watched = WatchedCluster()
-
-    def sentence(error: BaseException) -> str:
-        if isinstance(error, KafkaError):
-            return sentence_of(error, args.bootstrap_server)
-        return unreachable(args.bootstrap_server, error)
-
-    def new_consumer() -> Consumer:
-        return event_consumer(args.bootstrap_server, args.security)
-
-    poller = ClusterPoller(cluster, watched, new_consumer, now_ms, sentence)
+    poller = cluster_poller(args, "kohort-console")
+    cluster, watched = poller.cluster, poller.watched
     runs = CommandRuns(args.bootstrap_server, args.command_config)
-    sources = Sources(poller, cluster, new_consumer, runs, args.fleet_report)
+    sources = Sources(
+        poller, cluster, partial(event_consumer, args.bootstrap_server, args.security), runs, args.fleet_report
+    )
     site = Site(watched, now_ms, args.bootstrap_server, path, args.allow_changes, args.command_config or "")
     shown = f"[{args.host}]" if ":" in args.host else args.host
     address = f"http://{shown}:{port}{path}/?token={access.token}"

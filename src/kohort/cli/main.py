@@ -26,6 +26,7 @@ VERBS = (
     "users",
     "explain",
     "console",
+    "top",
     "exporter",
     "log",
     "migrate",

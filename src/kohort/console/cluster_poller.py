@@ -45,7 +45,10 @@ log = logging.getLogger(__name__)
 
 
 class ClusterPoller:
-    """Carries a `WatchedCluster` forward, until its task is cancelled."""
+    """Carries a `WatchedCluster` forward, until its task is cancelled.
+
+    `open_s` is how long it waits between two looks with a page open, in place of SHOWN_S and OPEN_S.
+    """
 
     def __init__(
         self,
@@ -54,12 +57,14 @@ class ClusterPoller:
         event_consumer: Callable[[], Consumer],
         now_ms: Callable[[], int],
         sentence_of: Callable[[BaseException], str],
+        open_s: float | None = None,
     ) -> None:
         self.watched = watched
         self.cluster = cluster
         self._event_consumer = event_consumer
         self._now_ms = now_ms
         self._sentence_of = sentence_of
+        self._open_s = open_s
         self._shown: Counter[str] = Counter()
         self._pages = 0
         self._due: dict[str, None] = {}
@@ -104,6 +109,19 @@ class ClusterPoller:
         while self.watched.version == version:
             await self._changed.wait()
 
+    async def look_once(self) -> None:
+        """Look at all groups once, their lags in seconds too, and read the events that there are.
+
+        Raises `KafkaError`, `OSError`, `TimeoutError`.
+        """
+        await self._look()
+        if EVENTS.topic in self.cluster.view.topics:
+            await self._read(EVENTS, PAST_EVENTS, self._fold_events, is_following=False)
+        groups = list(self.watched.groups)
+        for start in range(0, len(groups), AGED):
+            await asyncio.gather(*map(self._read_lag, groups[start : start + AGED]))
+        self.watched.succeed(list(self._remarks)[:REMARKS])
+
     async def run(self) -> None:
         """Look again and again. A cluster that does not answer is a problem of the page, not the end."""
         following = [
@@ -131,6 +149,8 @@ class ClusterPoller:
     def _pause_s(self) -> float:
         if not self._pages:
             return IDLE_S
+        if self._open_s is not None:
+            return self._open_s
         groups = self.watched.groups
         is_moving = any(group_id in groups and not groups[group_id].is_settled for group_id in self._shown)
         return SHOWN_S if is_moving or len(self._shown) == 1 else OPEN_S
@@ -203,11 +223,14 @@ class ClusterPoller:
         for group_id in list(self._aged)[:AGED]:
             del self._aged[group_id]
             self._aged[group_id] = None
-            try:
-                assigned = self.watched.groups[group_id].owners if group_id in self.watched.groups else ()
-                self.watched.fold_lags(group_id, await self._lag_reader.read(group_id, assigned=assigned))
-            except KafkaError as error:
-                self._remark(f"the lag in seconds of {group_id!r} cannot be read: {error.text}")
+            await self._read_lag(group_id)
+
+    async def _read_lag(self, group_id: str) -> None:
+        assigned = self.watched.groups[group_id].owners if group_id in self.watched.groups else ()
+        try:
+            self.watched.fold_lags(group_id, await self._lag_reader.read(group_id, assigned=assigned))
+        except KafkaError as error:
+            self._remark(f"the lag in seconds of {group_id!r} cannot be read: {error.text}")
 
     def _remark(self, sentence: str) -> None:
         self._remarks[sentence] = None
@@ -229,20 +252,22 @@ class ClusterPoller:
                     await asyncio.sleep(RETRY_S)
             await asyncio.sleep(0.5)
 
-    async def _read(self, partition: TopicPartition, past: int, fold: Callable[[Any], None]) -> None:
+    async def _read(
+        self, partition: TopicPartition, past: int, fold: Callable[[Any], None], *, is_following: bool = True
+    ) -> None:
         consumer = self._event_consumer()
         await consumer.start()
         try:
             end = (await consumer.end_offsets([partition]))[partition]
             begin = (await consumer.beginning_offsets([partition]))[partition]
             consumer.assign([partition])
-            position = min(self._positions.get(partition, end - past), end)
-            consumer.seek(partition, max(begin, position))
-            while True:
+            position = max(begin, min(self._positions.get(partition, end - past), end))
+            consumer.seek(partition, position)
+            while is_following or position < end:
                 batches = await consumer.poll(timeout_ms=500, max_records=2_000)
                 for batch in batches:
                     fold(batch)
-                    self._positions[partition] = batch.next_offset
+                    self._positions[partition] = position = batch.next_offset
                 if batches:
                     self._notify()
                     if self._due:

@@ -110,6 +110,60 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])) if shown else ""
 
 
+def cells(text: str) -> int:
+    """Return how many columns of a terminal a text takes: an East Asian wide character two, a combining one none."""
+    return len(text) if text.isascii() else sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def fitted(text: str, width: int, *, is_number: bool = False, is_name: bool = False) -> str:
+    """Return a text in exactly `width` columns of a terminal, numbers to the right; one too long ends with "…".
+
+    A name is cut in the middle, since what distinguishes names is often at their end.
+    """
+    if cells(text) > width:
+        tail = _first(text[::-1], width // 3)[::-1] if is_name else ""
+        text = f"{_first(text, width - 1 - cells(tail))}…{tail}" if width > 0 else ""
+    blank = " " * (width - cells(text))
+    return blank + text if is_number else text + blank
+
+
+def _first(text: str, width: int) -> str:
+    """Return the beginning of a text that fits into so many columns."""
+    used = 0
+    for place, character in enumerate(text):
+        used += _cells(character)
+        if used > width:
+            return text[:place]
+    return text
+
+
+def short_number(value: float) -> str:
+    """Return a number in at most seven characters: "0.4", "123,456", "1.2M"."""
+    if abs(value) < 10 and value != round(value):
+        return f"{value:.1f}"
+    for unit, least in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if value >= least:
+            return f"{value / least:,.1f}{unit}"
+    return f"{value:,.0f}"
+
+
+def short_duration(seconds: float) -> str:
+    """Return a duration in at most six characters: "0.4s", "59m59s", "2h05m", "3d04h"."""
+    if seconds < 10 and seconds != round(seconds):
+        return f"{max(seconds, 0.1):.1f}s"
+    whole = round(seconds)
+    for unit_s, unit, lower_s, lower in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
+        if whole >= unit_s:
+            return f"{whole // unit_s}{unit}{whole % unit_s // lower_s:02}{lower}"
+    return f"{whole}s"
+
+
 def rule_title(rule: str) -> str:
     """Return a rule's name as a heading: "rebalance_storm" is "Rebalance storm"."""
     words = visible(rule.replace("_", " ").replace("-", " "))[:80]
