@@ -4,7 +4,7 @@ import os
 import tempfile
 from pathlib import Path
 
-from kohort.client.config_file import config_from
+from kohort import config_from
 from kohort.sync import Admin
 from kohort.testing import EmbeddedBroker
 

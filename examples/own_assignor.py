@@ -2,8 +2,7 @@
 
 import asyncio
 
-from kohort import Admin, Consumer, TopicPartition, assignor
-from kohort.assign import Assignor, GroupSpec
+from kohort import Admin, Assignor, Consumer, GroupSpec, TopicPartition, assignor
 from kohort.testing import EmbeddedBroker
 
 

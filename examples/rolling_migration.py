@@ -3,7 +3,7 @@
 import asyncio
 
 from kohort import Admin, Consumer
-from kohort.cli.main import main as kohort
+from kohort import main as kohort
 from kohort.testing import EmbeddedBroker
 
 MEMBERS = ("m-1", "m-2", "m-3")

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from kohort import Admin, Consumer, TopicPartition, assignor
-from kohort.assign import GroupSpec
+from kohort import Admin, Consumer, GroupSpec, TopicPartition, assignor
 from kohort.testing import EmbeddedBroker
 
 

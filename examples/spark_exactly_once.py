@@ -4,9 +4,7 @@ import tempfile
 
 import polars
 
-from kohort.spark import GroupStream, build, exactly_once
-from kohort.spark.into_table import ExactlyOnce
-from kohort.spark.tables import DeltaLakeTable
+from kohort.spark import DeltaLakeTable, ExactlyOnce, GroupStream, build, exactly_once
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 

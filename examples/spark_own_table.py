@@ -3,8 +3,7 @@
 import sqlite3
 import tempfile
 
-from kohort.spark import GroupStream, build, exactly_once
-from kohort.spark.tables import Position, check_steps
+from kohort.spark import GroupStream, Position, build, check_steps, exactly_once
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 

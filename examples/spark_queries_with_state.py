@@ -4,8 +4,7 @@ import tempfile
 
 import polars
 
-from kohort.spark import build, exactly_once
-from kohort.spark.tables import DeltaLakeTable
+from kohort.spark import DeltaLakeTable, build, exactly_once
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 

@@ -5,8 +5,7 @@ import tempfile
 
 import polars
 
-from kohort.spark import GroupStream, build, exactly_once
-from kohort.spark.tables import DeltaLakeTable
+from kohort.spark import DeltaLakeTable, GroupStream, build, exactly_once
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 

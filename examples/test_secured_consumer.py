@@ -4,9 +4,7 @@ import asyncio
 
 import pytest
 
-from kohort import Admin
-from kohort.model.errors import KafkaError
-from kohort.net.sasl import Sasl
+from kohort import Admin, KafkaError, Sasl
 
 
 async def topics(settings) -> list[str]:

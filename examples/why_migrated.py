@@ -1,5 +1,5 @@
 """The cost of a migration to the consumer protocol and back, from saved group events (lines of JSON)."""
 
-from kohort.cli.main import main
+from kohort import main
 
 main(["explain", "billing", "--events", "migration_events.jsonl", "--last", "20"])

@@ -4,8 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from kohort.cli.main import main
-from kohort.group.explain.explain import explain
+from kohort import explain, main
 
 SAVED = "billing_events.jsonl"
 

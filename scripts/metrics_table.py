@@ -26,7 +26,7 @@ here, with the same value. `rebalance-latency-*` includes the callbacks and the 
 Java client reports under that name what is `round-latency-*` here.
 In a cooperative rebalance of two rounds each round counts as a rebalance, as in Java.
 
-With `pip install '.[metrics]'`, `kohort.client.prometheus.ConsumerCollector` exports them to Prometheus: under the
+With `pip install '.[metrics]'`, `kohort.ConsumerCollector` exports them to Prometheus: under the
 names in the last column, in seconds, with the labels `client_id` and `group`; `kohort_consumer_lag` and
 `kohort_consumer_lag_seconds` for each `topic` and `partition`, too ([lag](lag.md)). Rates are left to
 Prometheus' own `rate()`.

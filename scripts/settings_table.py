@@ -144,7 +144,7 @@ Names in the TOML file of `kohort gateway --config FILE`. Most are options of th
     ),
     (
         "Of the findings of a fleet",
-        "Arguments of `kohort.fleet.findings.Thresholds`; the [rules](findings.md) use them.",
+        "Arguments of `kohort.fleet.Thresholds`; the [rules](findings.md) use them.",
         settings_of(Thresholds).values(),
         "",
     ),

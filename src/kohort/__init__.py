@@ -9,13 +9,16 @@ from kohort.lazy import lazy_exports
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from kohort.assign import Assignor as Assignor
     from kohort.assign import CapacityAssignor as CapacityAssignor
     from kohort.assign import CooperativeStickyAssignor as CooperativeStickyAssignor
+    from kohort.assign import GroupSpec as GroupSpec
     from kohort.assign import RangeAssignor as RangeAssignor
     from kohort.assign import RoundRobinAssignor as RoundRobinAssignor
     from kohort.assign import StickyAssignor as StickyAssignor
     from kohort.assign import TasksAssignor as TasksAssignor
     from kohort.assign import assignor as assignor
+    from kohort.cli import main as main
     from kohort.client import Admin as Admin
     from kohort.client import AssignmentFailed as AssignmentFailed
     from kohort.client import Batch as Batch
@@ -46,6 +49,15 @@ if TYPE_CHECKING:
     from kohort.client import UnknownPartition as UnknownPartition
     from kohort.client import UnknownTopic as UnknownTopic
     from kohort.client import share_evenly as share_evenly
+    from kohort.client.config_file import config_from as config_from
+    from kohort.client.prometheus import ConsumerCollector as ConsumerCollector
+    from kohort.group.explain.explain import explain as explain
+    from kohort.model.acl import AclBinding as AclBinding
+    from kohort.model.acl import AclFilter as AclFilter
+    from kohort.model.acl import AclOperation as AclOperation
+    from kohort.model.acl import AclPermission as AclPermission
+    from kohort.model.acl import PatternType as PatternType
+    from kohort.model.acl import ResourceType as ResourceType
     from kohort.model.errors import ErrorCode as ErrorCode
     from kohort.model.errors import KafkaError as KafkaError
     from kohort.model.ids import TopicPartition as TopicPartition
@@ -57,9 +69,10 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "kohort.assign": (
-            "CapacityAssignor CooperativeStickyAssignor RangeAssignor RoundRobinAssignor StickyAssignor TasksAssignor "
-            "assignor"
+            "Assignor CapacityAssignor CooperativeStickyAssignor GroupSpec RangeAssignor RoundRobinAssignor "
+            "StickyAssignor TasksAssignor assignor"
         ),
+        "kohort.cli": "main",
         "kohort.client": (
             "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
             "DeserializationFailed EagerProtocol GroupMember JsonCodec Lag MemberMetadata OffsetAndMetadata "
@@ -67,6 +80,10 @@ __getattr__, __dir__ = lazy_exports(
             "SubscriptionPattern TransactionAbortable TransactionAborted TransactionError TransactionFatal "
             "TransactionRetriable UnknownPartition UnknownTopic share_evenly"
         ),
+        "kohort.client.config_file": "config_from",
+        "kohort.client.prometheus": "ConsumerCollector",
+        "kohort.group.explain.explain": "explain",
+        "kohort.model.acl": "AclBinding AclFilter AclOperation AclPermission PatternType ResourceType",
         "kohort.model.errors": "ErrorCode KafkaError",
         "kohort.model.ids": "TopicPartition",
         "kohort.sim": "sim",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from tests.integration.test_broker import Wire
@@ -165,6 +168,23 @@ def test_a_directory_that_cannot_be_made_exits_with_one_sentence(tmp_path: Path)
     assert status == 1
     assert log.startswith("kohort broker: ")
     assert "Traceback" not in log
+
+
+def test_a_data_directory_of_another_user_is_named_with_what_to_do_and_no_word_of_ports() -> None:
+    us = os.geteuid()
+    user = us or 65_534  # root may write everywhere
+    change: dict[str, Any] = {} if us else {"user": user, "extra_groups": []}
+    with TemporaryDirectory() as above:
+        data = Path(above) / "data"
+        data.mkdir(mode=0o555)
+        Path(above).chmod(0o755)
+        command = [*COMMAND, "--port", "0", "--data", str(data)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **change)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"kohort broker: no permission to write {data} as user {user}: {data} belongs to user {us}. "
+        f"Run `chown -R {user} {data}` and `chmod -R u+rwX {data}`, or give --data a directory of this user\n",
+    )
 
 
 def test_an_assignor_of_ones_own_is_found_in_the_folder_where_the_command_runs(

@@ -159,8 +159,11 @@ def _reason(error: OSError, broker: Broker, directory: str) -> str:
     from kohort.log.disk import StorageError
 
     if isinstance(error, StorageError):
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return f"this user may not write to the data directory {directory}: {error.strerror} ({error.filename})"
+        if error.errno == errno.EROFS:
+            advice = "mount a volume there that can be written, or give --data another directory"
+            return f"no permission to write {directory}: its file system is read-only; {advice}"
+        if error.errno in (errno.EACCES, errno.EPERM):
+            return _no_permission(directory)
         if error.errno in (errno.EEXIST, errno.ENOTDIR):
             return f"{directory} is not a directory: give --data a directory, or a path where one can be made"
         return f"{error.strerror or error} ({directory})"
@@ -172,3 +175,17 @@ def _reason(error: OSError, broker: Broker, directory: str) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"{host} is not an address of this machine"
     return str(error)
+
+
+def _no_permission(directory: str) -> str:
+    """Return who may not write the data directory, whose it is, and what to do."""
+    import os
+
+    place = os.path.abspath(directory)
+    while not os.path.exists(place):  # as where a directory above it may not be listed
+        place = os.path.dirname(place)
+    user, owner = os.geteuid(), os.stat(place).st_uid
+    return (
+        f"no permission to write {directory} as user {user}: {place} belongs to user {owner}. Run `chown -R {user} {place}`"
+        f" and `chmod -R u+rwX {place}`, or give --data a directory of this user"
+    )

@@ -11,6 +11,7 @@ from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.spark.group_stream import GroupStream as GroupStream
+    from kohort.spark.into_table import ExactlyOnce as ExactlyOnce
     from kohort.spark.into_table import exactly_once as exactly_once
     from kohort.spark.into_table import for_each_batch as for_each_batch
     from kohort.spark.into_table import in_one_step as in_one_step
@@ -29,13 +30,23 @@ if TYPE_CHECKING:
     from kohort.spark.source.data_source import register as register
     from kohort.spark.spark_session import SparkMissing as SparkMissing
     from kohort.spark.spark_session import build as build
+    from kohort.spark.tables import DeltaLakeTable as DeltaLakeTable
+    from kohort.spark.tables import Fenced as Fenced
+    from kohort.spark.tables import IcebergTable as IcebergTable
+    from kohort.spark.tables import OffsetStep as OffsetStep
+    from kohort.spark.tables import Position as Position
+    from kohort.spark.tables import PostgresTable as PostgresTable
+    from kohort.spark.tables import SchemaMismatch as SchemaMismatch
+    from kohort.spark.tables import Table as Table
+    from kohort.spark.tables import TableBroken as TableBroken
+    from kohort.spark.tables import check_steps as check_steps
     from kohort.spark.transactional_topic import TransactionalTopic as TransactionalTopic
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "kohort.spark.group_stream": "GroupStream",
-        "kohort.spark.into_table": "exactly_once for_each_batch in_one_step",
+        "kohort.spark.into_table": "ExactlyOnce exactly_once for_each_batch in_one_step",
         "kohort.spark.java": "JavaMissing",
         "kohort.spark.membership.group_progress": "GroupProgress progress",
         "kohort.spark.rows.rounds": "OffsetRange Round",
@@ -45,6 +56,10 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
         "kohort.spark.source.data_source": "register",
         "kohort.spark.spark_session": "SparkMissing build",
+        "kohort.spark.tables": (
+            "DeltaLakeTable Fenced IcebergTable OffsetStep Position PostgresTable SchemaMismatch Table TableBroken "
+            "check_steps"
+        ),
         "kohort.spark.transactional_topic": "TransactionalTopic",
     },
 )
