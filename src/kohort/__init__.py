@@ -1,6 +1,9 @@
 """kohort: Kafka's consumer-group system in Python. The names that users need, each loaded on first use."""
 
-from __future__ import annotations
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 - in a clone no installer has checked it; older Pythons parse this
+    raise ImportError("kohort needs Python 3.11 or newer; this is " + sys.version.split()[0] + ", " + sys.executable)
 
 from typing import TYPE_CHECKING
 

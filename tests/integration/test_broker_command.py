@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 from tests.integration.test_broker import Wire
@@ -170,16 +169,26 @@ def test_a_directory_that_cannot_be_made_exits_with_one_sentence(tmp_path: Path)
     assert "Traceback" not in log
 
 
+AS_ANOTHER_USER = """
+import os, sys
+from kohort.cli.main import main, parser_for
+from kohort.cli.terminal import interruption, output
+import kohort.broker.broker, kohort.broker.descriptors, kohort.net.event_loop
+if os.geteuid() == 0:  # root may write everywhere
+    os.seteuid(65_534)
+sys.exit(main(["broker", "--port", "0", "--data", sys.argv[1]]))
+"""
+
+
 def test_a_data_directory_of_another_user_is_named_with_what_to_do_and_no_word_of_ports() -> None:
     us = os.geteuid()
-    user = us or 65_534  # root may write everywhere
-    change: dict[str, Any] = {} if us else {"user": user, "extra_groups": []}
+    user = us or 65_534
     with TemporaryDirectory() as above:
         data = Path(above) / "data"
         data.mkdir(mode=0o555)
         Path(above).chmod(0o755)
-        command = [*COMMAND, "--port", "0", "--data", str(data)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **change)
+        command = [sys.executable, "-c", AS_ANOTHER_USER, str(data)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (
         1,
         f"kohort broker: no permission to write {data} as user {user}: {data} belongs to user {us}. "

@@ -25,6 +25,8 @@ def is_reexport(node: ast.stmt) -> bool:
             return name in LAZY
         case ast.If(test=ast.Name(id="TYPE_CHECKING"), body=body):
             return all(is_reexport(inner) for inner in body)
+        case ast.If(body=[ast.Raise()]):
+            return "sys.version_info" in ast.unparse(node.test)  # a Python that is too old to read more
         case _:
             return False
 

@@ -186,6 +186,6 @@ def _no_permission(directory: str) -> str:
         place = os.path.dirname(place)
     user, owner = os.geteuid(), os.stat(place).st_uid
     return (
-        f"no permission to write {directory} as user {user}: {place} belongs to user {owner}. Run `chown -R {user} {place}`"
-        f" and `chmod -R u+rwX {place}`, or give --data a directory of this user"
+        f"no permission to write {directory} as user {user}: {place} belongs to user {owner}."
+        f" Run `chown -R {user} {place}` and `chmod -R u+rwX {place}`, or give --data a directory of this user"
     )
