@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kohort.assign import StickyAssignor as StickyAssignor
     from kohort.assign import TasksAssignor as TasksAssignor
     from kohort.assign import assignor as assignor
-    from kohort.cli import main as main
+    from kohort.cli.main import main as main
     from kohort.client import Admin as Admin
     from kohort.client import AssignmentFailed as AssignmentFailed
     from kohort.client import Batch as Batch
@@ -75,7 +75,7 @@ __getattr__, __dir__ = lazy_exports(
             "Assignor CapacityAssignor CooperativeStickyAssignor GroupSpec RangeAssignor RoundRobinAssignor "
             "StickyAssignor TasksAssignor assignor"
         ),
-        "kohort.cli": "main",
+        "kohort.cli.main": "main",
         "kohort.client": (
             "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
             "DeserializationFailed EagerProtocol GroupMember JsonCodec Lag MemberMetadata OffsetAndMetadata "
