@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake endurance fuzz bench gen changelog audit lock clean
+.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake endurance fuzz bench site gen changelog audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -77,6 +77,9 @@ gen: .venv/dev ## write the generated files again
 	$(BIN)/python -m scripts.decisions_index
 	$(BIN)/python -m scripts.lockstep_table
 	$(BIN)/python -m scripts.show_examples
+
+site: .venv/site ## the manual of docs/ as a site, every link checked, into build/site
+	$(BIN)/python -m scripts.site
 
 changelog: .venv/dev ## write CHANGELOG.md from changes/, or release: make changelog VERSION=0.2.0
 	$(BIN)/python -m scripts.changelog $(VERSION)
