@@ -172,6 +172,9 @@ def greeting(**changes: object) -> bytes:
         pack(">I", 2) + b"[]",
         greeting(kohort_gateway=9),
         greeting(instance=7),
+        greeting(messages=[3]),
+        greeting(messages=[4, 9]),
+        greeting(messages=[1, 2]),
         greeting() + pack(">I", 32) + bytes(32),
     ],
 )
@@ -184,6 +187,28 @@ def test_who_is_no_instance_is_refused(broker: EmbeddedBroker, secret: str, sent
                 pass
         until(gateway, lambda: refused(gateway) == 1, "it is counted")
         assert linked(gateway) == 0
+
+
+def test_the_link_with_a_release_that_is_too_new_or_too_old_is_refused_with_a_sentence(
+    broker: EmbeddedBroker, secret: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = free_port()
+    with instance(broker, port, (), secret) as gateway:
+        for versions, sentence in (
+            (
+                [4, 9],
+                "versions 4 to 9 of the messages between instances, this one 3 to 3: upgrade this one",
+            ),
+            (
+                [1, 2],
+                "versions 1 to 2 of the messages between instances, this one 3 to 3: upgrade it, over a release",
+            ),
+        ):
+            with closing(socket.create_connection(("127.0.0.1", port), 10)) as other:
+                other.sendall(greeting(messages=versions))
+                while other.recv(4096):
+                    pass
+            until(gateway, lambda sentence=sentence: sentence in caplog.text, "the reason is logged")
 
 
 def test_a_frozen_instance_is_abandoned(

@@ -20,12 +20,11 @@ from kohort.gateway.apis.api import ConnectionApi, GroupApi, OriginElsewhere
 from kohort.gateway.apis.connection_state import Command
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
-from kohort.gateway.relay.relay import REQUEST_HEAD_BYTES, RequestHead, request_head
+from kohort.gateway.relay.relay import RequestHead
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
-from kohort.wire.primitives import MalformedMessage
 
 GROUP_APIS: Mapping[int, GroupApi] = {
     Api.OFFSET_COMMIT: k08_offset_commit.API,
@@ -46,19 +45,19 @@ APIS: Mapping[int, GroupApi | ConnectionApi] = {
 """All that are read."""
 
 
-def read_command(frame: Buffer, client_host: str, software: str) -> tuple[RequestHead, Command]:
-    """Return what a request asks of its group. Raises MalformedMessage, also for a request that asks nothing of one."""
-    if len(frame) < REQUEST_HEAD_BYTES:
-        raise MalformedMessage(f"a request of {len(frame)} bytes has no header")
-    head = request_head(frame)
-    api = GROUP_APIS.get(head.api_key)
-    if api is None or head.api_version not in VERSIONS[Api(head.api_key)]:
-        raise MalformedMessage(f"request with API key {head.api_key}, version {head.api_version} is about no group")
+def reads(head: RequestHead) -> bool:
+    """Whether a request is about a group, and its version known to the codec."""
+    return head.api_key in GROUP_APIS and head.api_version in VERSIONS[Api(head.api_key)]
+
+
+def read_command(head: RequestHead, frame: Buffer, client_host: str, software: str) -> Command:
+    """Return what a request that `reads` asks of its group. Raises MalformedMessage."""
+    api = GROUP_APIS[head.api_key]
     body = memoryview(frame)[LENGTH_BYTES:]
     header, position = decode_request_header(body)
     message, _ = decode(api.request_type, head.api_version, body, position)
     origin = OriginElsewhere(client_host, software)
-    return head, api.command_of(message, head.api_version, origin, header.client_id or "")
+    return api.command_of(message, head.api_version, origin, header.client_id or "")
 
 
 def observe_request(groups: ObservedGroups, head: RequestHead, command: Command, now_ms: int) -> None:

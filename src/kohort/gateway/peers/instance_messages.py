@@ -1,7 +1,10 @@
 """What instances of the gateway send each other: one message is one `bytes`, a byte for its kind and then its fields.
 
 Requests and answers travel as the Kafka frames that a client and a broker sent, so that a peer reads them by the same
-codec. A message of another version, of an unknown kind or that is cut short is `MalformedMessage`.
+codec. Two instances agree on the newest version of the messages that both know before they send any, so releases work
+beside each other: who changes a message or adds one makes a new version, sends it only where it is agreed, and
+continues to read and send the older ones down to `OLDEST`. What is of another version than was agreed, of an unknown
+kind or cut short is `MalformedMessage`.
 """
 
 from __future__ import annotations
@@ -17,7 +20,10 @@ from kohort.wire.codec import Buffer
 from kohort.wire.primitives import MalformedMessage, read_varint, varint
 
 VERSION = 3
-"""Instances of another version do not exchange anything."""
+"""The newest version of the messages that this release knows."""
+
+OLDEST = 3
+"""The oldest one."""
 
 MOST_MESSAGE_BYTES = READ_BYTES + (1 << 16)
 """No message is longer: what carries messages between instances refuses a longer one."""
@@ -28,7 +34,7 @@ Byte = int
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message in each direction."""
+    """The first message in each direction: the version that was agreed."""
 
     version: Byte = VERSION
 
@@ -99,6 +105,12 @@ class FellBack:
     """A group in which parking did harm at the sender."""
 
     group_id: str
+
+
+def agreed_version(oldest: int, newest: int) -> int | None:
+    """Return the version in which an instance that knows these is sent messages; None where there is none."""
+    version = min(newest, VERSION)
+    return version if version >= max(oldest, OLDEST) else None
 
 
 InstanceMessage = Hello | SharedRequest | SharedAnswer | RequestEnded | LiveMembers | Reached | FellBack

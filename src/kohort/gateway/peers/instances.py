@@ -173,8 +173,7 @@ class Instances:
         if isinstance(decoded, Hello):
             if decoded.version != VERSION:
                 raise MalformedMessage(
-                    f"instance {instance_id} exchanges messages of version {decoded.version}, this one {VERSION}: "
-                    "run the same release everywhere"
+                    f"instance {instance_id} sends messages of version {decoded.version}, and {VERSION} was agreed"
                 )
             peer.is_greeted = True
         elif not peer.is_greeted:
@@ -186,7 +185,8 @@ class Instances:
         match message:
             case SharedRequest():
                 command = peer.traffic.request(message, now_ms)
-                self._seen_elsewhere(instance_id, command.group_id, _member_of(command), now_ms)
+                if command is not None:
+                    self._seen_elsewhere(instance_id, command.group_id, _member_of(command), now_ms)
             case SharedAnswer():
                 peer.traffic.answer(message, now_ms)
             case RequestEnded():

@@ -5,18 +5,22 @@ Nothing of it is passed on or parked, and nothing is shared with other peers.
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Mapping
 
 from kohort.gateway.apis.connection_state import Command, protocol_of
-from kohort.gateway.apis.routes import abandon_request, observe_answer, observe_request, read_command
+from kohort.gateway.apis.routes import abandon_request, observe_answer, observe_request, read_command, reads
 from kohort.gateway.holding.parked_requests import ParkedRequests
 from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.peers.instance_messages import SharedAnswer, SharedRequest
 from kohort.gateway.policies.policies import GroupProtocol
-from kohort.gateway.relay.relay import RequestHead
+from kohort.gateway.relay.relay import REQUEST_HEAD_BYTES, RequestHead, request_head
 from kohort.group.commands import Join
+from kohort.wire.primitives import MalformedMessage
+
+log = logging.getLogger("kohort.gateway")
 
 MOST_BYTES = 256 << 20
 """Unanswered requests of a peer are remembered up to so many bytes; beyond that the oldest count as ended."""
@@ -34,11 +38,25 @@ class PeerTraffic:
         self._open: OrderedDict[int, tuple[RequestHead, Command, int]] = OrderedDict()
         """By number, the requests that are not answered, with their size."""
         self._bytes = 0
+        self._is_warned = False
 
-    def request(self, shared: SharedRequest, now_ms: int) -> Command:
-        """Take a request. Raises MalformedMessage."""
-        head, command = read_command(shared.frame, shared.client_host, shared.software)
+    def request(self, shared: SharedRequest, now_ms: int) -> Command | None:
+        """Take a request. Raises MalformedMessage.
+
+        None for one of an API or a version that a newer release of the peer reads, and this one does not: what it
+        changes in its group is looked up when the peer's summary shows that it knows the group otherwise.
+        """
+        if len(shared.frame) < REQUEST_HEAD_BYTES:
+            raise MalformedMessage(f"a request of {len(shared.frame)} bytes has no header")
         self.ended(shared.number, now_ms)
+        head = request_head(shared.frame)
+        if not reads(head):
+            if not self._is_warned:
+                self._is_warned = True
+                text = "another instance shares requests with API key %d, version %d, which this release cannot read:"
+                log.warning(text + " groups with such members are followed by look-ups", head.api_key, head.api_version)
+            return None
+        command = read_command(head, shared.frame, shared.client_host, shared.software)
         size = len(shared.frame) + ENTRY_BYTES
         self._open[shared.number] = head, command, size
         self._bytes += size

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from kohort.gateway.peers.instance_messages import MOST_MESSAGE_BYTES
+from kohort.gateway.peers.instance_messages import MOST_MESSAGE_BYTES, OLDEST, agreed_version
+from kohort.gateway.peers.instance_messages import VERSION as MESSAGES
 from kohort.gateway.peers.instances import Instances
 from kohort.model.bounded_dict import BoundedDict
 from kohort.model.printable import printable
@@ -30,7 +31,10 @@ from kohort.wire.primitives import MalformedMessage
 log = logging.getLogger("kohort.gateway")
 
 VERSION = 1
-"""Of the greeting."""
+"""Of the greeting, to which fields may be added: another version of it is refused."""
+
+FIRST_MESSAGES = (3, 3)
+"""The versions of the messages of an instance whose greeting names none, as of releases before greetings did."""
 
 IDLE_SECONDS = 3.0
 """A link on which nothing arrives for so long is abandoned."""
@@ -235,6 +239,7 @@ class InstanceLinks:
                 "instance": self.identity.instance_id,
                 "cluster": self.identity.cluster_id,
                 "nonce": secrets.token_hex(_NONCE_BYTES),
+                "messages": [OLDEST, MESSAGES],
             }
         ).encode()
         writer.write(_LENGTH.pack(len(own)) + own)
@@ -330,6 +335,15 @@ def _read_greeting(content: bytes) -> tuple[str, str]:
     if fields["kohort_gateway"] != VERSION:
         raise LinkRefused(f"it greets in version {fields['kohort_gateway']!r}, this one in {VERSION}")
     instance_id, cluster_id = fields.get("instance"), fields.get("cluster")
-    if not isinstance(instance_id, str) or not instance_id or not isinstance(cluster_id, str):
+    versions = fields.get("messages", FIRST_MESSAGES)
+    is_range = isinstance(versions, list | tuple) and len(versions) == 2 and all(type(each) is int for each in versions)
+    if not isinstance(instance_id, str) or not instance_id or not isinstance(cluster_id, str) or not is_range:
         raise LinkRefused("its greeting is not complete")
+    if agreed_version(*versions) is None:
+        oldest, newest = versions
+        older = "this one" if oldest > MESSAGES else "it"
+        raise LinkRefused(
+            f"its release knows versions {oldest} to {newest} of the messages between instances, this one {OLDEST} to"
+            f" {MESSAGES}: upgrade {older}, over a release between the two; until then members behind both are observed"
+        )
     return instance_id, cluster_id

@@ -8,7 +8,18 @@ import pytest
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
-from kohort.gateway.peers.instance_messages import Hello, LiveGroup, LiveMembers, decode_message, encode_message
+from kohort.gateway.peers.instance_messages import (
+    OLDEST,
+    VERSION,
+    Hello,
+    LiveGroup,
+    LiveMembers,
+    SharedAnswer,
+    SharedRequest,
+    agreed_version,
+    decode_message,
+    encode_message,
+)
 from kohort.gateway.peers.instances import PEER_IDLE_MS, SUMMARY_MS
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.group.classic.group import Phase
@@ -396,8 +407,44 @@ def test_a_fallback_counts_at_every_instance() -> None:
     assert all(each.policies.fallbacks.is_fallen(GROUP, fleet.now_ms) for each in fleet.gateways.values())
 
 
-def test_an_instance_of_another_version_is_refused() -> None:
+def test_an_instance_that_sends_another_version_than_was_agreed_is_refused() -> None:
     gateway = Fleet("a").gateways["a"]
     gateway.instances.connected("b", lambda _: None, 0)
-    with pytest.raises(MalformedMessage, match="run the same release everywhere"):
+    with pytest.raises(MalformedMessage, match=f"sends messages of version 9, and {VERSION} was agreed"):
         gateway.instances.received("b", encode_message(Hello(9)), 0)
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest", "agreed"),
+    [
+        (OLDEST, VERSION, VERSION),
+        (OLDEST, VERSION + 4, VERSION),
+        (VERSION + 1, VERSION + 4, None),
+        (0, OLDEST - 1, None),
+    ],
+)
+def test_releases_agree_on_the_newest_version_that_both_know(oldest: int, newest: int, agreed: int | None) -> None:
+    assert agreed_version(oldest, newest) == agreed
+
+
+def test_a_request_that_only_a_newer_release_reads_ends_no_link_and_its_group_is_looked_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet, members = stable()
+    joining = members[0]
+    frame = bytearray(encode_request(JoinGroupRequest(group_id=GROUP, member_id="new"), 5, 99, "java"))
+    newer = bytes(frame[:6]) + (77).to_bytes(2, "big") + bytes(frame[8:])
+    for number in (1_000, 1_001):
+        for shared in (SharedRequest(number, 1, "host", "java", newer), SharedAnswer(number, b"of the newer version")):
+            fleet.gateways["b"].instances.received("a", encode_message(shared), fleet.now_ms)
+    assert [record.getMessage() for record in caplog.records] == [
+        "another instance shares requests with API key 11, version 77, which this release cannot read: groups with such"
+        " members are followed by look-ups"
+    ]
+    assert fleet.group_of("b") == fleet.group_of("a")
+    unread = LiveGroup(GROUP, 2, 12345, None, ("ma", "new"))
+    for now_ms in (7_000, 8_000, 9_000):
+        fleet.tick(now_ms, *members)
+        fleet.gateways["b"].instances.received("a", encode_message(LiveMembers((unread,))), now_ms)
+    assert ("b", GROUP) in fleet.looked_up
+    assert joining.member_id == "ma"
