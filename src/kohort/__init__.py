@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from kohort.client import share_evenly as share_evenly
     from kohort.client.config_file import config_from as config_from
     from kohort.client.prometheus import ConsumerCollector as ConsumerCollector
+    from kohort.client.prometheus import ProducerCollector as ProducerCollector
     from kohort.group.explain.explain import explain as explain
     from kohort.model.acl import AclBinding as AclBinding
     from kohort.model.acl import AclFilter as AclFilter
@@ -84,7 +85,7 @@ __getattr__, __dir__ = lazy_exports(
             "TransactionRetriable UnknownPartition UnknownTopic share_evenly"
         ),
         "kohort.client.config_file": "config_from",
-        "kohort.client.prometheus": "ConsumerCollector",
+        "kohort.client.prometheus": "ConsumerCollector ProducerCollector",
         "kohort.group.explain.explain": "explain",
         "kohort.model.acl": "AclBinding AclFilter AclOperation AclPermission PatternType ResourceType",
         "kohort.model.errors": "ErrorCode KafkaError",

@@ -264,6 +264,15 @@ class Producer(_Blocking[_Producer]):
     start = _blocking(_Producer.start)
     flush = _blocking(_Producer.flush)
 
+    @property
+    def client_id(self) -> str:
+        """The name that brokers know this client by."""
+        return self._client.client_id
+
+    def metrics(self) -> dict[str, float]:
+        """Return what this producer measured, by the names of docs/metrics.md. Any thread may ask."""
+        return self._client.metrics()
+
     def send(
         self,
         topic: str,

@@ -6,93 +6,13 @@ One object may watch one membership after another. `MEMBER_METRICS` is the table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from enum import StrEnum
-from math import nan
-from typing import NamedTuple
-
 from kohort.assign.user_data import assignment_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, Effect
 from kohort.member.inputs import ConsumerHeartbeatAnswered
 from kohort.member.member_state import ConsumerState, Identity, State
 from kohort.model.errors import ErrorCode
-
-WINDOW_MS = 30_000
-WINDOWS = 2
-
-
-class _Window(NamedTuple):
-    start_ms: int
-    values: int
-    total: float
-    greatest: float
-
-
-class Sampled:
-    """One series of values. `count` and `total` are of all values ever recorded."""
-
-    __slots__ = ("_windows", "count", "total")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.total = 0.0
-        self._windows: tuple[_Window, ...] = ()
-
-    def record(self, value: float, now_ms: int) -> None:
-        """Add a value."""
-        self.count += 1
-        self.total += value
-        last = self._windows[-1] if self._windows else None
-        if last is None or now_ms - last.start_ms >= WINDOW_MS:
-            self._windows = (*self._windows, _Window(now_ms, 1, value, value))[-WINDOWS:]
-        else:
-            grown = _Window(last.start_ms, last.values + 1, last.total + value, max(last.greatest, value))
-            self._windows = (*self._windows[:-1], grown)
-
-    def average(self, now_ms: int) -> float:
-        """Return the average of the recent values, NaN where there are none."""
-        recent = self._recent(now_ms)
-        return sum(window.total for window in recent) / sum(window.values for window in recent) if recent else nan
-
-    def greatest(self, now_ms: int) -> float:
-        """Return the greatest of the recent values, NaN where there are none."""
-        return max((window.greatest for window in self._recent(now_ms)), default=nan)
-
-    def rate(self, now_ms: int, per_ms: int = 1000) -> float:
-        """Return how many values came in `per_ms` lately.
-
-        A window that has just begun counts as a whole one, so that the first value does not look like a burst.
-        """
-        recent = self._recent(now_ms)
-        if not recent:
-            return 0.0
-        elapsed_ms = now_ms - recent[0].start_ms
-        elapsed_ms += max(0, WINDOWS - 1 - elapsed_ms // WINDOW_MS) * WINDOW_MS
-        return sum(window.values for window in recent) * per_ms / elapsed_ms
-
-    def _recent(self, now_ms: int) -> tuple[_Window, ...]:
-        return tuple(window for window in self._windows if now_ms - window.start_ms < WINDOWS * WINDOW_MS)
-
-
-class MetricKind(StrEnum):
-    """How a metric comes from what was recorded."""
-
-    AVERAGE = "average"
-    MAXIMUM = "maximum"
-    RATE = "rate"
-    TOTAL = "total"
-    GAUGE = "gauge"
-
-
-class Metric(NamedTuple):
-    """One metric. `origin` is who named it: KIP-429, Kafka (the name that ships), or kohort."""
-
-    name: str
-    kind: MetricKind
-    unit: str
-    origin: str
-    text: str
+from kohort.model.metric import Metric, MetricKind, MetricTable, Sampled, seconds_since
 
 
 class RebalanceMetrics:
@@ -165,7 +85,7 @@ class RebalanceMetrics:
 
     def values(self, now_ms: int) -> dict[str, float]:
         """Return every metric of `MEMBER_METRICS` by its name."""
-        return {metric.name: read(self, now_ms) for metric, read in _READERS}
+        return _TABLE.values(self, now_ms)
 
     # The inside
 
@@ -247,33 +167,7 @@ class RebalanceMetrics:
                 self.poll_deadline_ms = None
 
 
-Series = Callable[[RebalanceMetrics], Sampled]
-Row = tuple[Metric, Callable[[RebalanceMetrics, int], float]]
-
-_KIP, _KAFKA, _OURS = "KIP-429", "Kafka", "kohort"
-
-
-def _latency(name: str, of: Series, what: str, origin: str, all_of: str = "") -> Iterator[Row]:
-    """Yield average and maximum of a series of times, and, with `all_of`, how long all of these took together."""
-    average, greatest = f"How long {what} on average.", f"How long {what} at most."
-    yield Metric(f"{name}-avg", MetricKind.AVERAGE, "ms", origin, average), lambda m, now_ms: of(m).average(now_ms)
-    yield Metric(f"{name}-max", MetricKind.MAXIMUM, "ms", origin, greatest), lambda m, now_ms: of(m).greatest(now_ms)
-    if all_of:
-        text = f"How long all {all_of} together took."
-        yield Metric(f"{name}-total", MetricKind.TOTAL, "ms", origin, text), lambda m, _: of(m).total
-
-
-def _frequency(name: str, of: Series, what: str, *, is_hourly: bool = False) -> Iterator[Row]:
-    """Yield how often something happens: KIP-429 counts by the hour, Kafka by the second."""
-    per, per_ms, origin = ("hour", 3_600_000, _KIP) if is_hourly else ("second", 1000, _KAFKA)
-    suffix = "-rate-per-hour" if is_hourly else "-rate"
-    rate = Metric(name + suffix, MetricKind.RATE, f"per {per}", origin, f"{what}, per {per}.")
-    yield rate, lambda m, now_ms: of(m).rate(now_ms, per_ms)
-    yield Metric(f"{name}-total", MetricKind.TOTAL, "count", origin, f"{what}."), lambda m, _: of(m).count
-
-
-def _seconds_since(moment_ms: int | None, now_ms: int) -> float:
-    return -1 if moment_ms is None else (now_ms - moment_ms) // 1000
+_KIP, _OURS = "KIP-429", "kohort"
 
 
 def _seconds_left(metrics: RebalanceMetrics, now_ms: int) -> float:
@@ -281,60 +175,63 @@ def _seconds_left(metrics: RebalanceMetrics, now_ms: int) -> float:
     return -1 if deadline_ms is None else max(0, deadline_ms - now_ms) / 1000
 
 
-def _rows() -> Iterator[Row]:
+def _add_rows(table: MetricTable[RebalanceMetrics]) -> None:
     for callback in Callback:
 
         def of(metrics: RebalanceMetrics, callback: Callback = callback) -> Sampled:
             return metrics.callbacks[callback]
 
-        what = f"`on_partitions_{callback}` of the user's listener took"
-        yield from _latency(f"partitions-{callback}-latency", of, what, _KIP)
-        yield from _latency(f"partition-{callback}-latency", of, what, _KAFKA)
-    what = (
-        "a rebalance took, from its first callback or JoinGroup (in the consumer protocol: from a new target) until its"
-        " last callback had finished,"
+        text = f"How long `on_partitions_{callback}` of the user's listener took"
+        table.averages(f"partitions-{callback}-latency", of, text, _KIP)
+        table.averages(f"partition-{callback}-latency", of, text)
+    text = (
+        "How long a rebalance took, from its first callback or JoinGroup (in the consumer protocol: from a new target)"
+        " until its last callback had finished,"
     )
-    yield from _latency("rebalance-latency", lambda m: m.rebalances, what, _KIP, "rebalances")
-    what = "a round took, from the first JoinGroup to SyncGroup's answer, without callbacks,"
-    yield from _latency("round-latency", lambda m: m.rounds, what, _OURS, "rounds")
-    yield from _frequency("rebalance", lambda m: m.rebalances, "Rebalances that came to an end", is_hourly=True)
+    table.averages("rebalance-latency", lambda m: m.rebalances, text, _KIP, all_of="rebalances")
+    text = "How long a round took, from the first JoinGroup to SyncGroup's answer, without callbacks,"
+    table.averages("round-latency", lambda m: m.rounds, text, _OURS, all_of="rounds")
+    table.frequency("rebalance", lambda m: m.rebalances, "Rebalances that came to an end", is_hourly=True)
     what = "Answers to JoinGroup and SyncGroup that sent the member back"
-    yield from _frequency("failed-rebalance", lambda m: m.failures, what, is_hourly=True)
+    table.frequency("failed-rebalance", lambda m: m.failures, what, is_hourly=True)
     text = "Since the last rebalance that came to an end; −1 before the first."
-    since = Metric("last-rebalance-seconds-ago", MetricKind.GAUGE, "s", _KIP, text)
-    yield since, lambda m, now_ms: _seconds_since(m.rebalanced_ms, now_ms)
-    yield from _wire_rows()
-    yield from _own_rows()
+    table.gauge("last-rebalance-seconds-ago", lambda m, now_ms: seconds_since(m.rebalanced_ms, now_ms), text, "s", _KIP)
+    _add_wire_rows(table)
+    _add_own_rows(table)
 
 
-def _wire_rows() -> Iterator[Row]:
+def _add_wire_rows(table: MetricTable[RebalanceMetrics]) -> None:
     text = "How long the answer to a heartbeat took at most. A broker that parks heartbeats takes up to their interval."
-    greatest = Metric("heartbeat-response-time-max", MetricKind.MAXIMUM, "ms", _KAFKA, text)
-    yield greatest, lambda m, now_ms: m.heartbeats.greatest(now_ms)
-    yield from _frequency("heartbeat", lambda m: m.heartbeats, "Heartbeats answered")
+    greatest = Metric("heartbeat-response-time-max", MetricKind.MAXIMUM, "ms", "Kafka", text)
+    table.add(greatest, lambda m, now_ms: m.heartbeats.greatest(now_ms))
+    table.frequency("heartbeat", lambda m: m.heartbeats, "Heartbeats answered")
     text = "Since the last heartbeat was sent; −1 before the first."
-    since = Metric("last-heartbeat-seconds-ago", MetricKind.GAUGE, "s", _KAFKA, text)
-    yield since, lambda m, now_ms: _seconds_since(m.heartbeat_ms, now_ms)
-    yield from _latency("join-time", lambda m: m.joins, "a JoinGroup took that was answered", _KAFKA)
-    yield from _frequency("join", lambda m: m.joins, "JoinGroups that made this a member of a generation")
-    yield from _latency("sync-time", lambda m: m.syncs, "a SyncGroup took that was answered", _KAFKA)
-    yield from _frequency("sync", lambda m: m.syncs, "SyncGroups that brought an assignment")
-    yield from _latency("commit-latency", lambda m: m.commits, "a commit took, retries included,", _KAFKA)
-    yield from _frequency("commit", lambda m: m.commits, "Commits that were answered")
+    table.gauge("last-heartbeat-seconds-ago", lambda m, now_ms: seconds_since(m.heartbeat_ms, now_ms), text, "s")
+    table.averages("join-time", lambda m: m.joins, "How long a JoinGroup took that was answered")
+    table.frequency("join", lambda m: m.joins, "JoinGroups that made this a member of a generation")
+    table.averages("sync-time", lambda m: m.syncs, "How long a SyncGroup took that was answered")
+    table.frequency("sync", lambda m: m.syncs, "SyncGroups that brought an assignment")
+    table.averages("commit-latency", lambda m: m.commits, "How long a commit took, retries included,")
+    table.frequency("commit", lambda m: m.commits, "Commits that were answered")
 
 
-def _own_rows() -> Iterator[Row]:
+def _add_own_rows(table: MetricTable[RebalanceMetrics]) -> None:
     doc = "Until the user must be back in `poll`; −1 while it is there or no deadline is set."
-    yield Metric("poll-deadline-seconds-left", MetricKind.GAUGE, "s", _OURS, doc), _seconds_left
+    table.add(Metric("poll-deadline-seconds-left", MetricKind.GAUGE, "s", _OURS, doc), _seconds_left)
     doc = "How often the user came back too late."
-    yield Metric("poll-deadlines-missed-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.polls_missed
+    table.add(Metric("poll-deadlines-missed-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.polls_missed)
     doc = "Rounds that ended because the leader could not assign."
-    yield Metric("assignment-failures-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.assignment_failures
+    table.add(
+        Metric("assignment-failures-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.assignment_failures
+    )
     doc = "The error code in the last assignment: 0, or what the leader says about this member (an outdated protocol)."
-    yield Metric("assignment-error-code", MetricKind.GAUGE, "code", _OURS, doc), lambda m, _: m.assignment_error
+    table.add(Metric("assignment-error-code", MetricKind.GAUGE, "code", _OURS, doc), lambda m, _: m.assignment_error)
     doc = "Assignments that carried an error code."
-    yield Metric("assignment-errors-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.assignment_errors
+    table.add(
+        Metric("assignment-errors-total", MetricKind.TOTAL, "count", _OURS, doc), lambda m, _: m.assignment_errors
+    )
 
 
-_READERS = tuple(_rows())
-MEMBER_METRICS = tuple(metric for metric, _ in _READERS)
+_TABLE = MetricTable[RebalanceMetrics]()
+_add_rows(_TABLE)
+MEMBER_METRICS = _TABLE.metrics

@@ -11,9 +11,10 @@ from tests.unit.member.classic_script import TWO, Script
 from kohort.assign.user_data import encode_assignment_error
 from kohort.member import Identity, MemberConfig, inputs
 from kohort.member.effects import Callback, Effect, Heartbeat
-from kohort.member.rebalance_metrics import MEMBER_METRICS, MetricKind, RebalanceMetrics
+from kohort.member.rebalance_metrics import MEMBER_METRICS, RebalanceMetrics
 from kohort.model.assignment import Assignment, Partitions
 from kohort.model.errors import ErrorCode
+from kohort.model.metric import MetricKind
 
 REVOKED, ASSIGNED, LOST = Callback.REVOKED, Callback.ASSIGNED, Callback.LOST
 POLL_MS = 60_000

@@ -17,6 +17,7 @@ from kohort.client.cluster.list_offsets import UNKNOWN_MS, OffsetAndTimestamp, l
 from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
+from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
@@ -55,13 +56,14 @@ class Consumer:
     def __init__(self, *topics: Topic, **settings: Unpack[ConsumerSettings]) -> None:
         self._config = config = config_of(ConsumerConfig, settings)
         self._cluster = cluster = config.cluster(metadata_max_age_ms=config.metadata_max_age_ms)
-        self._metrics = metrics = RebalanceMetrics(config.max_poll_interval_ms)
+        metrics = RebalanceMetrics(config.max_poll_interval_ms)
+        self._metrics = ConsumerMetrics(metrics)
         self._changed = changed = BroadcastEvent()
         self._partitions = partitions = PartitionTable()
         self._gate = CallbackGate(changed)
         self._group = group = ConsumerMembership(cluster, config, metrics, changed)
         self._commits = commits = OffsetCommits(cluster, config, partitions, group, metrics)
-        self._fetcher = fetcher = Fetcher(cluster, config, partitions, changed)
+        self._fetcher = fetcher = Fetcher(cluster, config, partitions, changed, self._metrics)
         self._positions = Positions(cluster, config, partitions, group, fetcher, changed)
         self._collector = FetchCollector(config, partitions, group, fetcher)
         listener = config.listener or RebalanceListener()
@@ -236,6 +238,8 @@ class Consumer:
         loop = asyncio.get_running_loop()
         deadline_s = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         self._is_polling = True
+        self._metrics.poll_began(int(loop.time() * 1000))
+        returned: list[Batch] = []
         try:
             if self._gate.user_has_records:
                 self._partitions.mark_consumed()
@@ -246,19 +250,20 @@ class Consumer:
             while not self._is_stopping:
                 self._collector.raise_errors()
                 if self._gate.is_open:
-                    if batches := self._collector.collect(limit, is_single=is_single):
+                    if returned := self._collector.collect(limit, is_single=is_single):
                         self._gate.records_returned()
                         self._group.current.return_poll()
-                        return batches
+                        break
                     if deadline_s is not None and loop.time() >= deadline_s:
                         break
                 self._commits.commit_if_due()
                 # What is finished is committed in time, however long no records come.
                 until_s = deadline_s if self._gate.is_open else None
                 await self._changed.wait(self._commits.next_due_s(until_s))
-            return []
+            return returned
         finally:
             self._is_polling = False
+            self._metrics.poll_ended(sum(map(len, returned)), int(loop.time() * 1000))
 
     # Positions
 
@@ -418,7 +423,7 @@ class Consumer:
         """Return what this consumer measured, by the names of docs/metrics.md. Any thread may call it."""
         loop = None if self._positioning is None else self._positioning.get_loop()
         now_ms = 0 if loop is None else int(loop.time() * 1000)
-        return self._metrics.values(now_ms) | self._partitions.metrics()
+        return self._metrics.values(now_ms, [state.lag for state in list(self._partitions)])
 
     def lag(self) -> dict[TopicPartition, Lag]:
         """Return how far `poll` is behind in each partition, in records and in seconds, as the last fetches showed it.

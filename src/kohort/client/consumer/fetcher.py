@@ -18,6 +18,7 @@ from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.offset_specs import READ_COMMITTED
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
+from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.client.synchronization import BroadcastEvent, wait_until
@@ -40,12 +41,18 @@ class Fetcher:
     """Fetches for the partitions of the table. `changed` is notified when `poll` should look at it again."""
 
     def __init__(
-        self, cluster: Cluster, config: ConsumerConfig, partitions: PartitionTable, changed: BroadcastEvent
+        self,
+        cluster: Cluster,
+        config: ConsumerConfig,
+        partitions: PartitionTable,
+        changed: BroadcastEvent,
+        metrics: ConsumerMetrics,
     ) -> None:
         self._cluster = cluster
         self._config = config
         self._partitions = partitions
         self._changed = changed
+        self._metrics = metrics
         self._deserializers = config.deserializers
         self._workers: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
         self._unwatch = cluster.watch(lambda _view: self.wake())
@@ -146,9 +153,13 @@ class Fetcher:
             rack_id=config.client_rack or "",
         )
         highest = _NEWEST_BY_NAME if NO_TOPIC_ID in names else None
+        clock_s = asyncio.get_running_loop().time
+        began_s = clock_s()
         response = await self._cluster.call(broker, request, highest=highest, lane="fetch")
         if response.error_code:
             raise KafkaError(error_for(response.error_code))
+        size = sum(len(entry.records or b"") for topic in response.responses for entry in topic.partitions)
+        self._metrics.fetched(began_s, clock_s(), size, response.throttle_time_ms)
         for topic_response in response.responses:
             topic_name = topic_response.topic or names.get(topic_response.topic_id, "")
             for entry in topic_response.partitions:

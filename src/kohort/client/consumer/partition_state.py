@@ -10,28 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from math import nan
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
-from kohort.member.rebalance_metrics import MEMBER_METRICS, Metric, MetricKind
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag, LagReason, LogEnds, UnreadRecords, lag_of
-
-CONSUMER_METRICS = (
-    *MEMBER_METRICS,
-    Metric("assigned-partitions", MetricKind.GAUGE, "count", "Kafka", "How many partitions this consumer reads now."),
-    Metric(
-        "records-lag-max",
-        MetricKind.GAUGE,
-        "count",
-        "Kafka",
-        "How many offsets the partition that is furthest behind is behind.",
-    ),
-)
-"""All that `Consumer.metrics()` returns, the membership's included."""
 
 
 @dataclass(slots=True, eq=False)
@@ -253,8 +238,3 @@ class PartitionTable:
     def lags(self, now_ms: int) -> dict[TopicPartition, Lag]:
         """Return the lag of each partition that has a position. Any thread may call it."""
         return {state.partition: lag for state in list(self) if (lag := state.time_lag(now_ms)) is not None}
-
-    def metrics(self) -> dict[str, float]:
-        """Return how many partitions are read, and how far the one that is furthest behind is behind."""
-        lags = [lag for state in list(self) if (lag := state.lag) is not None]
-        return {"assigned-partitions": len(self), "records-lag-max": max(lags, default=nan)}

@@ -19,6 +19,7 @@ from kohort.client.producer.accumulator import Delivery, record_size
 from kohort.client.producer.open_transaction import Transaction, abandon
 from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
+from kohort.client.producer.producer_metrics import ProducerMetrics
 from kohort.client.producer.sender import BatchSender
 from kohort.client.producer.transaction_driver import TransactionDriver
 from kohort.client.settings import ClientSettings, config_of, takes_settings
@@ -66,10 +67,12 @@ class Producer:
         self._config = config = config_of(ProducerConfig, settings, bootstrap_servers=bootstrap_servers)
         self._cluster = config.cluster(allow_auto_create_topics=config.allow_auto_create_topics)
         self._free_bytes = config.buffer_memory
+        self._metrics = ProducerMetrics(config.buffer_memory)
         self._blocked: deque[asyncio.Future[None]] = deque()
         self._sticky = StickyPartitioner(config.batch_size, config.random)
         self._sender: BatchSender | None = None
         self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._transactions: TransactionDriver | None = None
         self._wall_ms = wall_clock()
 
@@ -79,6 +82,11 @@ class Producer:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.stop()
+
+    @property
+    def client_id(self) -> str:
+        """The name that brokers know this client by."""
+        return self._config.client_id
 
     async def start(self) -> None:
         """Connect; a second time does nothing. Raises `BrokerUnreachable`, RuntimeError after `stop`.
@@ -91,11 +99,12 @@ class Producer:
             return
         config = self._config
         self._wall_ms = wall_clock()
+        self._loop = asyncio.get_running_loop()
         if config.transactional_id is not None:
             self._transactions = TransactionDriver(
                 self._cluster, config.transactional_id, config.transaction_timeout_ms, config.max_block_ms
             )
-        self._sender = BatchSender(self._cluster, config, self._release, self._transactions)
+        self._sender = BatchSender(self._cluster, config, self._release, self._transactions, self._metrics)
         self._task = asyncio.create_task(self._sender.run(), name="kohort sender")
         if self._transactions is not None:
             try:
@@ -239,6 +248,12 @@ class Producer:
         if self._sender is not None:
             await self._sender.flush()
 
+    def metrics(self) -> dict[str, float]:
+        """Return what this producer measured, by the names of docs/metrics.md. Any thread may call it."""
+        now_ms = 0 if self._loop is None else int(self._loop.time() * 1000)
+        waiting = sum(not waiter.done() for waiter in list(self._blocked))
+        return self._metrics.values(now_ms, self._free_bytes, waiting)
+
     def _choose(self, view: TopicView, key: bytes | None, partition: int | None, size: int) -> TopicPartition:
         if partition is not None:
             chosen = TopicPartition(view.name, partition)
@@ -263,6 +278,7 @@ class Producer:
                 async with asyncio.timeout_at(deadline_s):
                     await waiter
             except TimeoutError:
+                self._metrics.exhausted.record(1, int(loop.time() * 1000))
                 text = (
                     f"buffer_memory={self._config.buffer_memory} stayed full for max_block_ms={max_block_ms}:"
                     " the brokers cannot be reached, or take less than is sent"

@@ -22,6 +22,7 @@ from kohort.client.cluster.retry import Waits, is_worth_a_retry
 from kohort.client.errors import TransactionAborted, TransactionError
 from kohort.client.producer.accumulator import NO_PRODUCER_ID, OutgoingBatch, OutgoingPartition, ProducerId
 from kohort.client.producer.producer_config import ProducerConfig
+from kohort.client.producer.producer_metrics import ProducerMetrics
 from kohort.client.synchronization import BackgroundTasks, wait_until
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
@@ -102,6 +103,7 @@ class BatchSender:
         config: ProducerConfig,
         released: Callable[[int], None],
         transaction: TransactionalWrites | None = None,
+        metrics: ProducerMetrics | None = None,
     ) -> None:
         self._partitions: dict[TopicPartition, OutgoingPartition] = {}
         self._active: dict[TopicPartition, OutgoingPartition] = {}
@@ -115,6 +117,7 @@ class BatchSender:
         self._timeout_s = config.delivery_timeout_ms / 1000
         self._released = released
         self._transaction = transaction
+        self._metrics = metrics or ProducerMetrics()
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
@@ -304,6 +307,8 @@ class BatchSender:
     async def _deliver(self, leader: Broker, connection: Connection, batches: list[OutgoingBatch]) -> None:
         results: _Results = {}
         missing = _RESULT_MISSING
+        began_s = self._loop.time()
+        self._metrics.request_started(batches, began_s)
         try:
             results = await self._produce(connection, batches)
         except KafkaError as error:
@@ -312,6 +317,7 @@ class BatchSender:
             log.exception("a batch could not be made")
             missing = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"a batch could not be made: {defect!r}")
         finally:
+            self._metrics.request_ended(began_s, self._loop.time())
             self._requests[leader] -= 1
             self._wake.set()
         for batch in batches:
@@ -348,6 +354,7 @@ class BatchSender:
             await connection.send(request, highest=highest)
             return {batch.partition: (None, -1, -1) for batch in batches}
         response = await connection.call(request, highest=highest, timeout_ms=config.request_timeout_ms)
+        self._metrics.throttles.record(response.throttle_time_ms, self._now_ms())
         return _read_results(response, names)
 
     def _encode(self, batch: OutgoingBatch) -> Buffer:
@@ -379,6 +386,7 @@ class BatchSender:
         if not is_lost and (is_lost_count or is_worth_a_retry(error)):
             batch.error = error
             partition.put_back(batch)
+            self._metrics.retries.record(len(batch.records), self._now_ms())
             if error.code in _CONDITION_OF_THE_BROKER and batch.partition not in self._waits:
                 log.warning(
                     "%s refuses records: %s; they are sent again for %g s (delivery_timeout_ms)",
@@ -398,6 +406,7 @@ class BatchSender:
         self, batch: OutgoingBatch, error: KafkaError | None, base_offset: int = -1, append_time_ms: int = -1
     ) -> None:
         if error is not None:
+            self._metrics.errors.record(len(batch.records), self._now_ms())
             is_aborted = isinstance(error, TransactionAborted)
             text = "%d records for %s were not written: %s"
             log.log(logging.INFO if is_aborted else logging.ERROR, text, len(batch.records), batch.partition, error)
@@ -406,6 +415,9 @@ class BatchSender:
         batch.finish(error, base_offset, append_time_ms)
         self._released(batch.size)
         self._wake.set()
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
 
     def _identify(self) -> None:
         """Get an identity in the background; the partitions that wait for it are looked at again then."""

@@ -7,6 +7,7 @@ import pytest
 from kohort.client import Cluster
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_membership import ConsumerMembership
+from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.partition_state import PartitionTable
@@ -39,8 +40,10 @@ def collector(partitions: PartitionTable) -> FetchCollector:
     config = ConsumerConfig(bootstrap_servers="127.0.0.1:1")
     cluster, changed = config.cluster(), BroadcastEvent()
     assert isinstance(cluster, Cluster)
-    group = ConsumerMembership(cluster, config, RebalanceMetrics(None), changed)
-    return FetchCollector(config, partitions, group, Fetcher(cluster, config, partitions, changed))
+    metrics = RebalanceMetrics(None)
+    group = ConsumerMembership(cluster, config, metrics, changed)
+    fetcher = Fetcher(cluster, config, partitions, changed, ConsumerMetrics(metrics))
+    return FetchCollector(config, partitions, group, fetcher)
 
 
 def test_partitions_are_served_in_turn(collector: FetchCollector) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from kohort.member.rebalance_metrics import WINDOW_MS, Sampled
+from kohort.model.metric import WINDOW_MS, Sampled
 
 
 def test_nothing_recorded_has_no_average_no_maximum_and_a_rate_of_zero() -> None:
