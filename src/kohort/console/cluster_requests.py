@@ -11,17 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from kohort.client import Cluster
-from kohort.client.admin.group_descriptions import GroupDescription, read_classic, read_consumer
+from kohort.client.admin.group_descriptions import EPOCH_GROUPS, GroupDescription, read_classic
 from kohort.client.cluster.list_offsets import list_ends
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.offset_specs import LATEST
 from kohort.client.errors import PartitionErrors, raise_refusal
 from kohort.console.history.watched_group import CoordinatedGroup
-from kohort.model.errors import ErrorCode, error_for
+from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.wire.apis import Api
 from kohort.wire.messages import (
-    ConsumerGroupDescribeRequest,
     DescribeGroupsRequest,
     ListGroupsRequest,
     OffsetFetchRequest,
@@ -62,31 +61,37 @@ async def _listed_by(cluster: Cluster, broker: Broker) -> list[CoordinatedGroup]
 async def describe(
     cluster: Cluster, groups: Iterable[CoordinatedGroup], refused: Refused
 ) -> dict[str, GroupDescription | None]:
-    """Return descriptions of classic and consumer groups by id; None for one that does not exist any more."""
+    """Return descriptions of groups by id; None for one that does not exist any more."""
     found: dict[str, GroupDescription | None] = {}
     for broker, some in _by_coordinator(cluster, groups):
-        consumer = [each.group_id for each in some if each.group_type == "consumer"]
-        classic = [each.group_id for each in some if each.group_type in ("", "classic")]
-        if classic:
-            response = await cluster.call(broker, DescribeGroupsRequest(groups=classic))
+        by_type: dict[str, list[str]] = defaultdict(list)
+        for each in some:
+            by_type[each.group_type or "classic"].append(each.group_id)
+        for kind, group_ids in by_type.items():
+            if kind != "classic" and kind not in EPOCH_GROUPS:
+                continue  # a type of a later Kafka
+            made = EPOCH_GROUPS.get(kind)
+            request = DescribeGroupsRequest(groups=group_ids) if made is None else made.request(group_ids=group_ids)
+            try:
+                response = await cluster.call(broker, request)
+            except KafkaError as error:
+                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                    raise
+                refused(f"{broker.address} cannot describe {kind} groups: {error.text}")
+                continue
             for group in response.groups:
-                if _is_there(group.group_id, group.error_code, refused):
-                    found[group.group_id] = None if group.group_state == "Dead" else read_classic(group)
-                elif group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (made is None and group.group_state == "Dead"):
                     found[group.group_id] = None
-        if consumer:
-            answer = await cluster.call(broker, ConsumerGroupDescribeRequest(group_ids=consumer))
-            for each in answer.groups:
-                if _is_there(each.group_id, each.error_code, refused):
-                    found[each.group_id] = read_consumer(each)
-                elif each.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
-                    found[each.group_id] = None
+                elif _is_there(group.group_id, group.error_code, refused):
+                    found[group.group_id] = (
+                        read_classic(group) if made is None else made.read(group, cluster.view.topics)
+                    )
     return found
 
 
 def _is_there(group_id: str, code: int, refused: Refused) -> bool:
     error = error_for(code)
-    if error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NOT_COORDINATOR):
+    if error not in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR):
         refused(f"group {group_id!r} cannot be described: {error.name}, {error.text}")
     return error is ErrorCode.NONE
 

@@ -1483,6 +1483,42 @@ class ShareGroupHeartbeatResponse(Response):
     heartbeat_interval_ms: int = 0
     assignment: Assignment | None = None
 
+class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse]):
+    group_ids: list[str] = ...
+    include_authorized_operations: bool = False
+
+class ShareGroupDescribeResponse(Response):
+    class Group(Value):
+        class Member(Value):
+            class Assignment(Value):
+                class TopicPartition(Value):
+                    topic_id: bytes = ...
+                    topic_name: str = ""
+                    partitions: list[int] = ...
+
+                topic_partitions: list[TopicPartition] = ...
+
+            member_id: str = ""
+            rack_id: str | None = None
+            member_epoch: int = 0
+            client_id: str = ""
+            client_host: str = ""
+            subscribed_topic_names: list[str] = ...
+            assignment: Assignment = ...
+
+        error_code: int = 0
+        error_message: str | None = None
+        group_id: str = ""
+        group_state: str = ""
+        group_epoch: int = 0
+        assignment_epoch: int = 0
+        assignor_name: str = ""
+        members: list[Member] = ...
+        authorized_operations: int = -2147483648
+
+    throttle_time_ms: int = 0
+    groups: list[Group] = ...
+
 class ShareFetchRequest(Request[ShareFetchResponse]):
     class Topic(Value):
         class Partition(Value):
@@ -1748,6 +1784,125 @@ class StreamsGroupHeartbeatResponse(Response):
     topology_description_required: bool = False  # from 1
     endpoint_information_epoch: int = 0
     partitions_by_user_endpoint: list[EndpointPartitions] | None = None
+
+class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse]):
+    group_ids: list[str] = ...
+    include_authorized_operations: bool = False
+
+class StreamsGroupDescribeResponse(Response):
+    class Group(Value):
+        class Topology(Value):
+            class Subtopology(Value):
+                class ChangelogTopic(Value):
+                    class TopicConfig(Value):
+                        key: str = ""
+                        value: str = ""
+
+                    name: str = ""
+                    partitions: int = 0
+                    replication_factor: int = 0
+                    topic_configs: list[TopicConfig] = ...
+
+                class RepartitionTopic(Value):
+                    class TopicConfig(Value):
+                        key: str = ""
+                        value: str = ""
+
+                    name: str = ""
+                    partitions: int = 0
+                    replication_factor: int = 0
+                    topic_configs: list[TopicConfig] = ...
+
+                subtopology_id: str = ""
+                source_topics: list[str] = ...
+                repartition_sink_topics: list[str] = ...
+                state_changelog_topics: list[ChangelogTopic] = ...
+                repartition_source_topics: list[RepartitionTopic] = ...
+
+            epoch: int = 0
+            subtopologies: list[Subtopology] | None = None
+
+        class Member(Value):
+            class Endpoint(Value):
+                host: str = ""
+                port: int = 0
+
+            class ClientTag(Value):
+                key: str = ""
+                value: str = ""
+
+            class TaskOffset(Value):
+                subtopology_id: str = ""
+                partition: int = 0
+                offset: int = 0
+
+            class TaskEndOffset(Value):
+                subtopology_id: str = ""
+                partition: int = 0
+                offset: int = 0
+
+            class Assignment(Value):
+                class ActiveTask(Value):
+                    subtopology_id: str = ""
+                    partitions: list[int] = ...
+
+                class StandbyTask(Value):
+                    subtopology_id: str = ""
+                    partitions: list[int] = ...
+
+                class WarmupTask(Value):
+                    subtopology_id: str = ""
+                    partitions: list[int] = ...
+
+                active_tasks: list[ActiveTask] = ...
+                standby_tasks: list[StandbyTask] = ...
+                warmup_tasks: list[WarmupTask] = ...
+
+            class TargetAssignment(Value):
+                class ActiveTask(Value):
+                    subtopology_id: str = ""
+                    partitions: list[int] = ...
+
+                class StandbyTask(Value):
+                    subtopology_id: str = ""
+                    partitions: list[int] = ...
+
+                class WarmupTask(Value):
+                    subtopology_id: str = ""
+                    partitions: list[int] = ...
+
+                active_tasks: list[ActiveTask] = ...
+                standby_tasks: list[StandbyTask] = ...
+                warmup_tasks: list[WarmupTask] = ...
+
+            member_id: str = ""
+            member_epoch: int = 0
+            instance_id: str | None = None
+            rack_id: str | None = None
+            client_id: str = ""
+            client_host: str = ""
+            topology_epoch: int = 0
+            process_id: str = ""
+            user_endpoint: Endpoint | None = None
+            client_tags: list[ClientTag] = ...
+            task_offsets: list[TaskOffset] = ...
+            task_end_offsets: list[TaskEndOffset] = ...
+            assignment: Assignment = ...
+            target_assignment: TargetAssignment = ...
+            is_classic: bool = False
+
+        error_code: int = 0
+        error_message: str | None = None
+        group_id: str = ""
+        group_state: str = ""
+        group_epoch: int = 0
+        assignment_epoch: int = 0
+        topology: Topology | None = None
+        members: list[Member] = ...
+        authorized_operations: int = -2147483648
+
+    throttle_time_ms: int = 0
+    groups: list[Group] = ...
 
 class MetadataRequest(Request[MetadataResponse]):
     class Topic(Value):

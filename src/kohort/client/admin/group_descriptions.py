@@ -1,12 +1,13 @@
-"""Descriptions of groups, from the responses of DescribeGroups and ConsumerGroupDescribe (KIP-848)."""
+"""Descriptions of groups: DescribeGroups, and what KIP-848, KIP-932 and KIP-1071 have for the other types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import raise_refusal
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
@@ -29,6 +30,10 @@ from kohort.wire.messages import (
     ConsumerGroupDescribeResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
 from kohort.wire.primitives import MalformedMessage
 
@@ -37,6 +42,13 @@ class _Topic(Protocol):
     topic_name: str
     partitions: list[int]
 
+
+class _Tasks(Protocol):
+    subtopology_id: str
+    partitions: list[int]
+
+
+Topics = Mapping[str, TopicView]
 
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling"})
 """States of classic and of other groups in which a rebalance runs."""
@@ -107,12 +119,14 @@ class GroupDescription:
 
     @property
     def owners(self) -> dict[TopicPartition, MemberDescription]:
-        """The member that each partition is assigned to."""
+        """The member that each partition is assigned to: none in a share group, whose members read together."""
+        if self.group_type == "share":
+            return {}
         return {partition: member for member in self.members for partition in member.assignment}
 
 
 async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
-    """Return the description of a group of either protocol. Raises GROUP_ID_NOT_FOUND, `KafkaError`."""
+    """Return the description of a group of any type. Raises GROUP_ID_NOT_FOUND, `KafkaError`."""
     response = await cluster.call_coordinator(
         group_id, DescribeGroupsRequest(groups=[group_id]), lambda found: found.groups[0].error_code
     )
@@ -121,23 +135,29 @@ async def describe_group(cluster: Cluster, group_id: str) -> GroupDescription:
         return read_classic(group)
     if group.error_code not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         raise_refusal(group.error_code, f"{group_id!r} cannot be described", group.error_message)
-    # A group of the consumer protocol does not exist for DescribeGroups.
-    try:
-        return await describe_consumer_group(cluster, group_id)
-    except KafkaError as error:
-        if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
-            raise
+    # A group of another type does not exist for DescribeGroups.
+    for kind in EPOCH_GROUPS:
+        try:
+            return await _describe(cluster, group_id, kind)
+        except KafkaError as error:
+            if error.code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                raise
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id!r} does not exist")
 
 
 async def describe_consumer_group(cluster: Cluster, group_id: str) -> GroupDescription:
     """Return the description of a group of the consumer protocol. Raises GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION."""
+    return await _describe(cluster, group_id, "consumer")
+
+
+async def _describe(cluster: Cluster, group_id: str, kind: str) -> GroupDescription:
+    described = EPOCH_GROUPS[kind]
     response = await cluster.call_coordinator(
-        group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
+        group_id, described.request(group_ids=[group_id]), lambda found: found.groups[0].error_code
     )
     group = response.groups[0]
-    raise_refusal(group.error_code, f"{group_id!r} cannot be described as a consumer group", group.error_message)
-    return read_consumer(group)
+    raise_refusal(group.error_code, f"{group_id!r} cannot be described as a {kind} group", group.error_message)
+    return described.read(group, cluster.view.topics)
 
 
 def read_classic(group: DescribeGroupsResponse.Group) -> GroupDescription:
@@ -200,8 +220,7 @@ def _subscribed(found: MemberDescription, member: DescribeGroupsResponse.Group.M
     )
 
 
-def read_consumer(group: ConsumerGroupDescribeResponse.Group) -> GroupDescription:
-    """Return the description of a group of the consumer protocol."""
+def _read_consumer(group: ConsumerGroupDescribeResponse.Group, _topics: Topics) -> GroupDescription:
     return GroupDescription(
         group.group_id,
         group.group_state,
@@ -213,6 +232,80 @@ def read_consumer(group: ConsumerGroupDescribeResponse.Group) -> GroupDescriptio
         assignment_epoch=group.assignment_epoch,
     )
 
+
+def _read_share(group: ShareGroupDescribeResponse.Group, _topics: Topics) -> GroupDescription:
+    members = tuple(
+        MemberDescription(
+            member.member_id,
+            None,
+            member.client_id,
+            member.client_host,
+            assigned := _partitions(member.assignment.topic_partitions),
+            is_native=True,
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+            topics=tuple(sorted(member.subscribed_topic_names)),
+            target=assigned,
+        )
+        for member in group.members
+    )
+    clocks = group.group_epoch, group.assignment_epoch
+    return GroupDescription(group.group_id, group.group_state, "share", group.assignor_name, members, "share", *clocks)
+
+
+def _read_streams(group: StreamsGroupDescribeResponse.Group, topics: Topics) -> GroupDescription:
+    """A task reads one partition of each source topic of its subtopology that has so many."""
+    subtopologies = () if group.topology is None else group.topology.subtopologies or ()
+    sources = {
+        each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+        for each in subtopologies
+    }
+
+    def partitions(tasks: Iterable[_Tasks]) -> Partitions:
+        return frozenset(
+            TopicPartition(name, number)
+            for task in tasks
+            for name in sources.get(task.subtopology_id, ())
+            for number in task.partitions
+            if name not in topics or number in topics[name].partitions
+        )
+
+    members = []
+    for member in group.members:
+        assigned = partitions(member.assignment.active_tasks)
+        target = partitions(member.target_assignment.active_tasks)
+        is_reconciled = member.member_epoch == group.assignment_epoch and assigned == target
+        found = MemberDescription(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            assigned,
+            is_native=not member.is_classic,
+            rack=member.rack_id,
+            epoch=member.member_epoch,
+            phase="Stable" if is_reconciled else "Reconciling",
+            topics=tuple(sorted(name for names in sources.values() for name in names)),
+            target=target,
+        )
+        members.append(found)
+    clocks = group.group_epoch, group.assignment_epoch
+    return GroupDescription(group.group_id, group.group_state, "streams", "", tuple(members), "streams", *clocks)
+
+
+class EpochGroups(NamedTuple):
+    """How groups of a type that has epochs are described: the request, and what reads a group of its response."""
+
+    request: Callable[..., Any]
+    read: Callable[[Any, Topics], GroupDescription]
+
+
+EPOCH_GROUPS = {
+    "consumer": EpochGroups(ConsumerGroupDescribeRequest, _read_consumer),
+    "share": EpochGroups(ShareGroupDescribeRequest, _read_share),
+    "streams": EpochGroups(StreamsGroupDescribeRequest, _read_streams),
+}
+"""By the type of the group, as ListGroups names it in lower case."""
 
 _CLASSIC_TYPE = 0
 

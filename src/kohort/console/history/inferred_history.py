@@ -31,8 +31,8 @@ from kohort.model.ids import TopicPartition
 
 Owners = Mapping[TopicPartition, str]
 
-SETTLED = frozenset({"Stable", "Empty", "Dead"})
-"""States in which no rebalance runs."""
+SETTLED = frozenset({"Stable", "Empty", "Dead", "NotReady"})
+"""States in which no rebalance runs. A streams group is not ready while a topic of its topology does not exist."""
 
 _ROUND = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _GONE = "member_gone"
@@ -187,7 +187,7 @@ class InferredHistory:
         assert running is not None, "only a rebalance that runs can end"
         self._running = None
         running.ended_ms = at_ms
-        running.outcome = {"Stable": Outcome.STABLE, "Empty": Outcome.EMPTY}.get(state, Outcome.DELETED)
+        running.outcome = {"Dead": Outcome.DELETED, "Empty": Outcome.EMPTY}.get(state, Outcome.STABLE)
         running.to_generation = running.from_generation if self._group is None else max(self._group.epoch, 0)
         running.to_type = running.from_type if self._group is None else self._group.group_type
         running.members = len(self._members)

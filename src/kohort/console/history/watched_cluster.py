@@ -95,6 +95,8 @@ FILTERS: dict[str, tuple[str, Callable[[GroupSummary], bool]]] = {
     "empty": ("without members", lambda row: not row.members),
     "consumer": ("of the consumer protocol", lambda row: row.group_type == "consumer"),
     "classic": ("of the classic protocol", lambda row: row.group_type == "classic"),
+    "share": ("share groups", lambda row: row.group_type == "share"),
+    "streams": ("streams groups", lambda row: row.group_type == "streams"),
 }
 
 

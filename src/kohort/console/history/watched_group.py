@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
+from kohort.client.admin.group_descriptions import EPOCH_GROUPS, GroupDescription, MemberDescription
 from kohort.console.history.inferred_history import SETTLED, InferredHistory, unowned_since
 from kohort.console.history.lag_samples import LagSample, LagSamples
 from kohort.group.explain.explain import Explanation
@@ -114,6 +114,16 @@ class WatchedGroup:
         return isinstance(self._history, InferredHistory)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether it is a share group: its members read partitions together, so that none has an owner."""
+        return self.listed.group_type == "share"
+
+    @property
+    def is_describable(self) -> bool:
+        """Whether its members can be read: a later Kafka may have types of groups that are not known here."""
+        return self.listed.group_type in ("", "classic", *EPOCH_GROUPS)
+
+    @property
     def is_settled(self) -> bool:
         """Whether no rebalance seems to run."""
         return self.listed.state in SETTLED or not self.listed.state
@@ -132,7 +142,12 @@ class WatchedGroup:
         self.described, self.described_ms = described, at_ms
         self._row = None
         self._add_up()
-        return self._history.fold(at_ms, described) if isinstance(self._history, InferredHistory) else None
+        if not isinstance(self._history, InferredHistory):
+            return None
+        if described is not None and self.is_shared:
+            members = tuple(replace(each, assignment=frozenset()) for each in described.members)
+            described = replace(described, members=members)
+        return self._history.fold(at_ms, described)
 
     def fold_offsets(
         self, at_ms: int, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
@@ -176,7 +191,8 @@ class WatchedGroup:
 
     def partitions(self) -> list[PartitionLag]:
         """Return its partitions, committed or assigned, by topic and number."""
-        owners = self.owners
+        owners, members = self.owners, () if self.described is None else self.described.members
+        assigned = {partition for member in members for partition in member.assignment}
         return [
             PartitionLag(
                 partition,
@@ -188,7 +204,7 @@ class WatchedGroup:
                 None if (read := self._lags.get(partition)) is None else read.seconds,
                 "" if read is None or read.reason is None else read.reason.text,
             )
-            for partition in sorted(owners.keys() | self._committed.keys())
+            for partition in sorted(assigned | self._committed.keys())
         ]
 
     def known(self, now_ms: int) -> tuple[GroupReport, Names]:

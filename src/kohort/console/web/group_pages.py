@@ -100,13 +100,18 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
         "rebalances": site.render("group_rebalances.html", views=views, report=report, group_id=group_id),
         "members": site.render(
             "group_members.html",
+            group=group,
             members=members[:MEMBERS],
             names=names,
             left=max(0, len(members) - MEMBERS),
             drained=site.watched.drained(group_id),
         ),
         "partitions": site.render(
-            "group_partitions.html", lines=lines[:PARTITIONS], names=names, left=max(0, len(lines) - PARTITIONS)
+            "group_partitions.html",
+            group=group,
+            lines=lines[:PARTITIONS],
+            names=names,
+            left=max(0, len(lines) - PARTITIONS),
         ),
         "refused": site.render("group_refused.html", lines=_refusals(report, names)),
     }

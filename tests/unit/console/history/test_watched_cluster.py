@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.console.looks import listed, look, member
 
 from kohort.console.history.lag_samples import SAMPLES, LagSample, LagSamples
@@ -159,3 +161,34 @@ def test_drained_members_are_those_that_orders_name() -> None:
     watched.orders.fold(Order(OrderKind.DRAINED, "a", "rack-7", is_over=True))
     assert watched.drained("a") == set()
     assert watched.drained("no such group") == set()
+
+
+def test_a_share_group_has_members_that_come_and_go_and_no_owners() -> None:
+    watched = WatchedCluster()
+    watched.fold_listing([listed("queue", group_type="share")])
+    group = watched.groups["queue"]
+    for at_ms, members in ((1000, [member("a-1", 0, 1)]), (2000, [member("a-1", 0, 1), member("b-1", 0, 1)])):
+        watched.fold_description(
+            at_ms, "queue", replace(look("Stable", *members, group_id="queue"), group_type="share")
+        )
+    assert group.summary(3000).cause == "b joined"
+    assert [(line.partition.partition, line.owner) for line in group.partitions()] == [(0, None), (1, None)]
+    assert group.report(3000).rebalances[0].moves == []
+    assert [row.group_id for row in watched.page(GroupQuery(state="share"), 3000).rows] == ["queue"]
+
+
+def test_a_streams_group_without_its_topics_does_not_rebalance_for_ever() -> None:
+    watched = WatchedCluster()
+    watched.fold_listing([listed("app", "NotReady", "streams")])
+    watched.fold_description(
+        1000, "app", replace(look("NotReady", member("a-1"), group_id="app"), group_type="streams")
+    )
+    assert watched.groups["app"].is_settled
+    assert watched.groups["app"].summary(9000).running == ""
+
+
+def test_a_type_of_a_later_kafka_is_listed_and_its_members_are_unknown() -> None:
+    watched = WatchedCluster()
+    watched.fold_listing([listed("later", group_type="quantum")])
+    assert watched.groups["later"].summary(1000).state == "Stable"
+    assert not watched.groups["later"].is_describable
