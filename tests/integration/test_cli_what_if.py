@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,13 +79,21 @@ def test_json_has_the_documented_fields(kohort: Commands) -> None:
     with_group(kohort, "documented", work)
 
 
-def test_protocols_stand_side_by_side_in_one_table_and_one_plot(kohort: Commands, tmp_path: Path) -> None:
+def test_protocols_stand_side_by_side_in_one_table_and_one_page(kohort: Commands, tmp_path: Path) -> None:
     def work() -> None:
-        plot = tmp_path / "roll.svg"
-        outcome = kohort("what-if", "compared", "--compare", "--plot", str(plot), *FAST)
+        page = tmp_path / "roll.html"
+        outcome = kohort("what-if", "compared", "--compare", "--html", str(page), *FAST)
         assert outcome.status == 0, outcome.err
-        headings = [each.text or "" for each in ElementTree.parse(plot).iter() if each.get("class") == "heading"]
-        assert [each.split(":")[0] for each in headings[-4:]] == ["eager", "cooperative", "static", "consumer"]
+        text = page.read_text()
+        answer = re.sub("<[^>]+>", "", text.partition("<h1>")[2].partition("</h1>")[0])
+        assert re.match(r"compared would lose least as \w+, [\d.]+ partition-seconds unread \(as it is now: ", answer)
+        assert answer.endswith(" if every member is restarted, one after another.")
+        headings = [
+            each.text
+            for each in ElementTree.fromstring(text.partition("\n")[2]).iter()
+            if each.get("class") == "heading"
+        ]
+        assert headings[::2] == ["eager", "cooperative", "static", "consumer"]
         head, *rows = [line.split("  ")[0] for line in outcome.out.splitlines()[3:8]]
         assert (head, rows) == ("PROTOCOL", ["eager", "cooperative", "static", "consumer (now)"])
 
@@ -158,7 +167,7 @@ REFUSED = {
     ("--assignor", "uniform"): "uniform is an assignor of the consumer protocol: add --protocol consumer",
     ("--partitions", "refused"): "'refused' is not NAME=VALUE",
     ("--add", "0"): "'0' is not a number of members: expected a whole number from 1 on",
-    ("--add", "1", "--plot", "roll.pdf"): "'roll.pdf' is no plot: its name must end in .svg",
+    ("--add", "1", "--html", "roll.pdf"): "'roll.pdf' is no HTML file: its name must end in .html",
     ("--add", "1", "--callback-ms", "soon"): "'soon' is no number of milliseconds such as 250",
 }
 

@@ -26,12 +26,13 @@ from kohort.cli.group_state.group_events import (
 )
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown_group
-from kohort.cli.terminal.options import add_cluster, add_json, add_option, moment_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, moment_ms, number, output_file, verb
 from kohort.cli.terminal.output import counted
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
 from kohort.group.explain.explain_text import Names, chain, event_text, partition_seconds, refusal, sentence
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance, Refused
+from kohort.group.explain.remedy import Remedy
 from kohort.model.ids import EVENT_TOPIC
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ kohort explain readers
 kohort explain readers --last 1 --verbose
 kohort explain readers --since 2h --json | jq '.rebalances[].unowned_partition_s'
 kohort explain readers --follow
+kohort explain readers --since 1d --html readers.html
 kohort explain readers --data-dir ./kohort-data
 """
 
@@ -71,6 +73,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_option(parser, "--verbose", "print every event of each rebalance as well")
     add_option(parser, "--follow", "continue, and print each rebalance when it is over")
+    add_option(
+        parser, "--html FILE", "write them as a page with a drawing of who owned what, too", output_file(".html")
+    )
+    add_option(parser, "--svg FILE", "write the drawing alone", output_file(".svg"))
     where = parser.add_mutually_exclusive_group()
     add_option(where, "--data-dir DIR", "read a broker's data directory instead of a cluster", Path)
     add_option(where, "--events FILE", f"read lines of JSON, as in {EVENT_TOPIC}", Path)
@@ -100,6 +106,8 @@ def new_explanation(args: argparse.Namespace) -> Explanation:
 def run(args: argparse.Namespace) -> int:
     """Explain a group, and return the exit status."""
     is_live = args.data_dir is None and args.events is None
+    if args.follow and (args.html or args.svg):
+        raise CommandFailed("--html and --svg show what is over: leave --follow away, or open `kohort console`", USAGE)
     if args.follow and not is_live:
         raise CommandFailed("--follow needs a broker that runs: leave --data-dir and --events away", USAGE)
     if not is_live:
@@ -116,7 +124,7 @@ def explain_stored(args: argparse.Namespace) -> int:
         for event in source(args.data_dir or args.events, group_filter, meter.advance):
             explanation.fold(event)
     # It is unknown how long a rebalance continued after the last stored event.
-    show(args, explanation.report(0), group_filter)
+    show(args, explanation.report(0), group_filter, 0)
     return 0
 
 
@@ -134,7 +142,8 @@ async def explain_live(args: argparse.Namespace) -> int:
             async for event in live_events(consumer, group_filter, meter.advance):
                 if event is not None:
                     explanation.fold(event)
-        show(args, explanation.report(now_ms()), group_filter)
+        at_ms = now_ms()
+        show(args, explanation.report(at_ms), group_filter, at_ms)
     return 0
 
 
@@ -202,12 +211,13 @@ class EventFollower:
         output.flush()
 
 
-def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter) -> None:
-    """Print a group's rebalances. Raises CommandFailed for a group without events."""
+def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter, at_ms: int) -> None:
+    """Print a group's rebalances, and write the files. Raises CommandFailed for a group without events."""
     if not known.is_seen:
         raise unknown_group(args.group, group_filter.others)
     rebalances = chosen(args, known.rebalances)
     running = known.running
+    write_files(args, known, [*rebalances, *([] if running is None else [running])], at_ms)
     page = ExplanationPage(known, args.verbose)
     if args.json:
         output.put_json(
@@ -234,6 +244,27 @@ def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter
     left_out = known.total - len(rebalances)
     if left_out and args.last is None and args.since is None:
         output.remark(f"{left_out} earlier ones are not shown: ask for more with --last N or --since WHEN")
+
+
+def write_files(args: argparse.Namespace, known: GroupReport, rebalances: list[Rebalance], at_ms: int) -> None:
+    """Write the page and the drawing, where they are asked for. Raises CommandFailed."""
+    if not (args.html or args.svg):
+        return
+    from kohort.console.command_runs import command_line, command_words
+    from kohort.console.history.explanation_page import explanation_page, strip_of
+    from kohort.drawing.markup import Markup, tag
+    from kohort.drawing.ownership_drawing import svg_file
+
+    is_live = args.data_dir is None and args.events is None
+    cluster = (args.bootstrap_server, args.command_config or "") if is_live else ("", "")
+
+    def command(remedy: Remedy) -> Markup:
+        return tag("code", command_line(command_words(remedy.verb, [args.group], remedy.options), *cluster))
+
+    if args.html:
+        output.write_file(args.html, explanation_page(known, rebalances, refused_since(args, known), at_ms, command))
+    if args.svg:
+        output.write_file(args.svg, svg_file(strip_of(known, rebalances, at_ms)))
 
 
 def refused_since(args: argparse.Namespace, known: GroupReport) -> list[Refused]:

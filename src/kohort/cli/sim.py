@@ -12,12 +12,11 @@ import time
 from argparse import ArgumentTypeError
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, INTERRUPTED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_json, add_option, amount, number, verb
+from kohort.cli.terminal.options import add_json, add_option, amount, number, output_file, verb
 
 if TYPE_CHECKING:
     from kohort.sim.scenario.world_plan import Broken, WorldOutcome, WorldPlan
@@ -55,7 +54,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add_option(
         one, "--log", "how much of what happens is printed (short)", choices=("short", "full", "none"), default="short"
     )
-    add_option(one, "--picture FILE", "draw the owners of partitions over time, as SVG", Path)
+    add_option(one, "--picture FILE", "draw the owners of partitions over time, as SVG", output_file(".svg"))
     add_option(one, "--plan", "print what the seed decides, and run nothing")
     add_option(one, "--only STEPS", "leave out all steps but these, such as 3,7,9 or none", steps)
     add_option(one, "--until SECONDS", "end the faults then", seconds_us)
@@ -173,7 +172,7 @@ def run_one(args: argparse.Namespace) -> int:
         outcome = run_plan(plan, *observers)
     finally:
         if drawing is not None:
-            write_picture(args.picture, drawing.svg())
+            output.write_file(args.picture, drawing.svg())
     smaller = ""
     if outcome.broken is not None and not args.no_shrink and args.only is None:
         smaller = smallest(whole, plan, outcome.broken)
@@ -229,14 +228,6 @@ def smallest(whole: WorldPlan, plan: WorldPlan, broken: Broken) -> str:
             return run_plan(smaller).broken
 
         return replay(shrink(plan, broken, tried).plan, whole)
-
-
-def write_picture(path: Path, svg: str) -> None:
-    """Write the picture. Raises CommandFailed."""
-    try:
-        path.write_text(svg, encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"cannot write {path}: {error.strerror}", USAGE) from None
 
 
 # Many worlds

@@ -45,9 +45,10 @@ def command_words(verb: Sequence[str], names: Sequence[str], options: Sequence[s
 
 
 def with_cluster(words: Sequence[str], bootstrap: str, command_config: str | None) -> list[str]:
-    """Return the words of a command with those that name the cluster."""
+    """Return the words of a command with those that name the cluster; none do where `bootstrap` is empty."""
     end = words.index("--") if "--" in words else len(words)
-    options = ["--bootstrap-server", bootstrap, *(["--command-config", command_config] if command_config else [])]
+    options = ["--bootstrap-server", bootstrap] if bootstrap else []
+    options += ["--command-config", command_config] if command_config else []
     return [*words[:end], *options, *words[end:]]
 
 

@@ -30,6 +30,7 @@ OWNERS = 20
 """Owners in the legend."""
 
 COLOURS = 8
+_SHADES = ("", " lighter", " lightest")
 _WIDE = 1000
 """Units of the inner pictures from the beginning to the end."""
 
@@ -157,7 +158,10 @@ class _Canvas:
         self._drawing = drawing
         self._axis = drawing.axis
         self._events = sorted(drawing.events)[-EVENTS:]
-        self._kinds = {owner: f"m{place % COLOURS}" for place, owner in enumerate(drawing.owners)}
+        self._kinds = {
+            owner: f"m{place % COLOURS}{_SHADES[place // COLOURS % len(_SHADES)]}"
+            for place, owner in enumerate(drawing.owners)
+        }
 
     def draw(self) -> None:
         """Draw everything."""
@@ -205,9 +209,8 @@ class _Canvas:
     def _draw_legend(self, lanes: Sequence[Lane]) -> None:
         owners = self._drawing.owners
         entries = [(self._kinds[owner], display_name(owner)) for owner in owners[:OWNERS]]
-        if len(owners) > COLOURS:
-            left = f", and {len(owners) - OWNERS:,} more," if len(owners) > OWNERS else ""
-            entries.append(("", f"each colour is used again{left} after {COLOURS}"))
+        if len(owners) > OWNERS:
+            entries.append(("", f"and {len(owners) - OWNERS:,} more; {COLOURS * len(_SHADES)} colours, then again"))
         entries += [("gap", "no owner")] if any(lane.gaps for lane in lanes) else []
         entries += [("empty", _NO_MEMBERS)] if any(lane.empty for lane in lanes) else []
         for place, (kind, text) in enumerate(entries):

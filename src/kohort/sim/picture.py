@@ -6,7 +6,9 @@ are the numbered lines, listed below.
 
 from __future__ import annotations
 
-from kohort.drawing.display_text import TimeAxis
+from collections import defaultdict
+
+from kohort.drawing.display_text import TimeAxis, duration
 from kohort.drawing.ownership_drawing import DrawnEvent, Lane, LaneGroup, OwnedSpan, OwnershipDrawing, svg_file
 from kohort.group.events import ConsumerGroupStored, Event, GroupStored
 from kohort.group.shard import Shard
@@ -16,6 +18,76 @@ from kohort.sim.kernel.world_observer import SeenMember, SeenNode, TimedObserver
 
 _QUIET = frozenset({"burst", "drift", "packets", "start"})
 """Steps that are no events of the picture: they are many, or last for the whole time."""
+
+_SECOND_US = 1_000_000
+
+FAULTS = {
+    "stop": "{who} is stopped",
+    "kill": "{who} is killed",
+    "close": "{who} closes",
+    "close within": "{who} is to close while it is {state}",
+    "closed within": "{who} closes while it is {detail}",
+    "back": "{who} is back",
+    "old client": "{who} comes back as a client of an old version",
+    "freeze": "{who} stops running",
+    "bounce": "{who} is restarted ({how})",
+    "roll": "every member of {who} is restarted, one after another",
+    "subscribe": "{who} subscribes to {topics}",
+    "expel": "an administrator removes {who}",
+    "kill node": "a broker is killed",
+    "power loss": "a broker loses power",
+    "stop node": "a broker is stopped",
+    "move node": "another broker takes over",
+    "freeze node": "a broker stops running",
+    "partition": "the network of {who} is cut",
+    "one way": "packets of {who} are lost in one direction",
+    "vanish": "a connection of {who} is gone, unnoticed",
+    "break": "a connection of {who} breaks",
+    "slow disk": "the broker's disk is slow",
+    "full disk": "the broker's disk is full",
+    "failing disk": "the broker's disk fails at times",
+    "failing operation": "the broker's disk fails at times, in {of}",
+    "read only disk": "the broker's disk is read-only",
+    "hanging disk": "the broker's disk hangs",
+    "compact": "a broker compacts its logs",
+    "grow topic": "topic {who} grows by {by}",
+    "delete topic": "topic {who} is deleted",
+    "recreate topic": "topic {who} is deleted and created again",
+    "delete offsets": "the group's offsets of topic {who} are deleted",
+    "delete group": "group {who} is deleted",
+    "reset offsets": "the offsets of group {who} are reset",
+    "configure group": "{name} of group {who} becomes {value}",
+    "storm": "connections break, many at once",
+    "kill gateway": "gateway {who} is killed",
+    "freeze gateway": "gateway {who} stops running",
+    "kill producer": "producer {who} is killed",
+    "second producer": "a second producer begins under the id of {who}",
+    "freeze producer": "producer {who} stops running",
+    "cut off producer": "the network of producer {who} is cut",
+    "break producer": "the connections of producer {who} break",
+    "break end": "the connection of {who} breaks while a transaction ends",
+    "stragglers": "requests arrive late",
+    "impersonate": "a client joins under the id of {who}",
+    "mended": "an administrator has {who} join again",
+    "restart broker": "the broker is restarted ({detail})",
+}
+"""What the faults of a world are called; a fault that is missing here is shown by its own name."""
+
+
+_OF_MEMBERS = frozenset({"kill", "close", "close within", "old client", "bounce"})
+
+
+def fault_text(name: str, subject: str, detail: str) -> str:
+    """Return a fault as a clause: what happens to which member or broker, and for how long."""
+    given = dict(each.partition("=")[::2] for each in detail.split())
+    phrase = FAULTS.get(name, f"{name} {{who}}")
+    text = phrase.format_map(defaultdict(str, {**given, "who": subject, "detail": detail}))
+    if (for_us := given.get("for_us", "")).isdigit():
+        text += f" for {duration(int(for_us) / _SECOND_US)}"
+    if (down_us := given.get("down_us", "")).isdigit():
+        stays_away = name in _OF_MEMBERS and int(down_us) >= 12 * _SECOND_US
+        text += ", and stays away" if stays_away else f", and is back after {duration(int(down_us) / _SECOND_US)}"
+    return text
 
 
 class Picture(TimedObserver):
@@ -36,7 +108,7 @@ class Picture(TimedObserver):
 
     def fault(self, name: str, subject: str, detail: str) -> None:
         if name not in _QUIET and not name.endswith("answered"):
-            self._events.append(DrawnEvent(self.now_us / 1000, f"{name} {subject} {detail}".strip()))
+            self._events.append(DrawnEvent(self.now_us / 1000, fault_text(name, subject, detail)))
 
     def healed(self) -> None:
         self._events.append(DrawnEvent(self.now_us / 1000, "healed", "good"))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kohort.client.membership.user_callbacks import RebalanceListener, finished
 from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.html_page import cards, document, table
+from kohort.drawing.markup import Markup
 from kohort.drawing.ownership_drawing import (
     DrawnEvent,
     Lane,
@@ -162,7 +163,7 @@ def stream_report(progress: GroupProgress, history: StreamHistory) -> str:
 <footer>Lag is that of the member's own partitions, as of its last look-up. A plus is an assignment, a minus a
 revocation, with their numbers of partitions.</footer>
 """
-    return document(f"kohort: group {progress.group}", body)
+    return document(f"kohort: group {progress.group}", Markup(body))
 
 
 def drawing_of(history: StreamHistory) -> OwnershipDrawing:

@@ -108,6 +108,10 @@ class CopiedMember(MemberUser):
         return self.machine.identity.member_id
 
     @property
+    def _reader(self) -> tuple[str, int]:
+        return self.profile.name, self.number
+
+    @property
     def place(self) -> float:
         """A number from 0 to 1 of its own, which spreads members evenly, however many there are."""
         return self.number * _GOLDEN % 1
@@ -145,7 +149,7 @@ class CopiedMember(MemberUser):
 
     def kill(self) -> None:
         """End without LeaveGroup."""
-        self.broker.readers.stop(self.read_partitions, self.broker.scheduler.now_us)
+        self.broker.readers.stop(self.read_partitions, self._reader, self.broker.scheduler.now_us)
         self.broker.network.close_all(self._host)
         self._member.end("killed")
         self.input_taken()
@@ -161,7 +165,7 @@ class CopiedMember(MemberUser):
         if self._link.restored is not None and self.machine.is_stable:
             (member_id, roster), self._link.restored = self._link.restored, None
             assert self.machine.owned == roster.owned[member_id], f"{self.profile.name} owns what it owned"
-            self.broker.readers.start(self.machine.owned, self.broker.scheduler.now_us)
+            self.broker.readers.start(self.machine.owned, self._reader, self.broker.scheduler.now_us)
         if self.is_settled:
             self.broker.mark_settled(self.number)
             self._in_poll = False
@@ -177,7 +181,7 @@ class CopiedMember(MemberUser):
             return
         times, broker = self.broker.times, self.broker
         if effect.callback is not Callback.ASSIGNED:
-            broker.readers.stop(effect.partitions, broker.scheduler.now_us)
+            broker.readers.stop(effect.partitions, self._reader, broker.scheduler.now_us)
         took_ms = times.assigned_ms if effect.callback is Callback.ASSIGNED else times.revoked_ms
         took_ms *= 1 + SPREAD * (self.place - 0.5)
         wait_ms = 0.0
@@ -189,7 +193,8 @@ class CopiedMember(MemberUser):
 
     def _finish(self, effect: effects.RunCallback) -> None:
         if effect.callback is Callback.ASSIGNED:
-            self.broker.readers.start(effect.partitions & self.machine.owned, self.broker.scheduler.now_us)
+            taken = effect.partitions & self.machine.owned
+            self.broker.readers.start(taken, self._reader, self.broker.scheduler.now_us)
         self._member.take(inputs.CallbackFinished(effect.callback))
 
 

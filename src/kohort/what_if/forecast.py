@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +23,15 @@ class UnreadInterval(NamedTuple):
         return (self.until_us - self.from_us) / 1_000_000
 
 
+class ReadInterval(NamedTuple):
+    """A time in which a member read a partition, in microseconds of virtual time."""
+
+    partition: TopicPartition
+    reader: str
+    from_us: int
+    until_us: int
+
+
 class PartitionReaders:
     """Which member reads which partition when, as members know it: records pile up in what is not read.
 
@@ -33,28 +41,32 @@ class PartitionReaders:
 
     def __init__(self) -> None:
         self.unread: list[UnreadInterval] = []
-        self._readers: Counter[TopicPartition] = Counter()
+        self.read: list[ReadInterval] = []
+        """What is over."""
+        self._readers: dict[TopicPartition, dict[tuple[str, int], int]] = {}
+        """Since when each member reads a partition, by its name and number."""
         self._since_us: dict[TopicPartition, int] = {}
 
     def add(self, partitions: Iterable[TopicPartition], now_us: int) -> None:
         """Add partitions, which no member reads yet."""
         for partition in partitions:
             if partition not in self._readers:
-                self._readers[partition] = 0
+                self._readers[partition] = {}
                 self._since_us[partition] = now_us
 
-    def start(self, partitions: Iterable[TopicPartition], now_us: int) -> None:
+    def start(self, partitions: Iterable[TopicPartition], reader: tuple[str, int], now_us: int) -> None:
         """A member begins to read partitions."""
         for partition in partitions:
-            self._readers[partition] += 1
+            self._readers.setdefault(partition, {})[reader] = now_us
             since_us = self._since_us.pop(partition, None)
             if since_us is not None and since_us < now_us:
                 self.unread.append(UnreadInterval(partition, since_us, now_us))
 
-    def stop(self, partitions: Iterable[TopicPartition], now_us: int) -> None:
+    def stop(self, partitions: Iterable[TopicPartition], reader: tuple[str, int], now_us: int) -> None:
         """A member stops reading partitions."""
         for partition in partitions:
-            self._readers[partition] -= 1
+            since_us = self._readers[partition].pop(reader, now_us)
+            self.read.append(ReadInterval(partition, reader[0], since_us, now_us))
             if not self._readers[partition]:
                 self._since_us[partition] = now_us
 
@@ -64,6 +76,19 @@ class PartitionReaders:
         return [
             UnreadInterval(each.partition, max(from_us, each.from_us), min(until_us, each.until_us))
             for each in [*self.unread, *current]
+            if max(from_us, each.from_us) < min(until_us, each.until_us)
+        ]
+
+    def all_read(self, from_us: int, until_us: int) -> list[ReadInterval]:
+        """Return which member read what between two moments, cut off there."""
+        current = [
+            ReadInterval(partition, name, since_us, until_us)
+            for partition, readers in self._readers.items()
+            for (name, _), since_us in readers.items()
+        ]
+        return [
+            each._replace(from_us=max(from_us, each.from_us), until_us=min(until_us, each.until_us))
+            for each in sorted([*self.read, *current])
             if max(from_us, each.from_us) < min(until_us, each.until_us)
         ]
 
@@ -113,6 +138,8 @@ class Forecast:
     unread: tuple[UnreadInterval, ...]
     growth: Growth | None
     failures: tuple[str, ...] = ()
+    read: tuple[ReadInterval, ...] = ()
+    """Which member read what, from some time before the change until it is over."""
 
     @property
     def unread_partition_s(self) -> float:

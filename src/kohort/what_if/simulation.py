@@ -25,6 +25,8 @@ PATIENCE_MS = 30 * 60_000
 """A group that takes longer than this to become stable never will."""
 
 _REPORTED = 1_000
+_LEAD = 12
+"""Readers are reported from a twelfth of the duration before a change."""
 
 Advanced = Callable[[int], object]
 """Called with how many more events were simulated."""
@@ -75,6 +77,7 @@ class Simulation:
             unread,
             growth_of(unread, self.facts.rates),
             tuple(member.failure for member in self.members.values() if member.failure),
+            tuple(broker.readers.all_read(max(0, began_us - (ended_us - began_us) // _LEAD), ended_us)),
         )
 
     def rebalances(self) -> list[Rebalance]:

@@ -177,7 +177,7 @@ def test_thousands_of_partitions_owners_and_events_make_no_large_file_and_are_co
     assert "Not drawn: 2,900 lanes with fewer changes of owner" in written
     assert "Not drawn: 5,000 earlier times of ownership" in written
     assert f"Not drawn: {1000 - EVENTS} earlier events" in written
-    assert "each colour is used again, and 2,980 more, after 8" in written
+    assert "and 2,980 more; 24 colours, then again" in written
 
 
 def test_joined_columns_keep_the_rate_and_thinned_lines_their_highest_point() -> None:

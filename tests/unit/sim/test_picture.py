@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+import pytest
+
 from kohort.member.member_state import NO_IDENTITY, Identity
 from kohort.model.ids import TopicPartition
 from kohort.sim.kernel.scheduler import Scheduler
-from kohort.sim.picture import Picture
+from kohort.sim.picture import FAULTS, Picture, fault_text
+from kohort.sim.scenario.fault_menu import MENU
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -62,8 +65,28 @@ def test_each_span_of_ownership_is_a_bar_that_shows_whose_it_is() -> None:
 def test_members_partitions_faults_and_the_healing_are_named() -> None:
     texts = two_members().texts()
     assert {"a <world>", "m1 (g)", "m2 (g)", "t-0", "t-1", "group g"} <= set(texts)
-    assert {"1  3.000 s  kill m1 down_us=5", "2  9.000 s  healed"} <= set(texts)
+    assert {"1  3.000 s  m1 is killed, and is back after", "under 0.1 s", "2  9.000 s  healed"} <= set(texts)
 
 
 def test_a_world_in_which_nothing_happened_has_a_picture_too() -> None:
     assert ElementTree.fromstring(Drawn().picture.svg()).tag == f"{SVG}svg"
+
+
+@pytest.mark.parametrize(
+    ("name", "subject", "detail", "text"),
+    [
+        ("kill node", "node", "down_us=12102632", "a broker is killed, and is back after 12 s"),
+        ("bounce", "m3", "how=kill down_us=12102632", "m3 is restarted (kill), and stays away"),
+        ("slow disk", "node", "flush_us=200000 for_us=5000000", "the broker's disk is slow for 5 s"),
+        ("subscribe", "m1", "topics=t,u", "m1 subscribes to t,u"),
+        ("frobnicate", "m1", "x={who}", "frobnicate m1"),
+        ("freeze", "m1", "by hand", "m1 stops running"),
+    ],
+)
+def test_a_fault_is_named_as_a_person_would(name: str, subject: str, detail: str, text: str) -> None:
+    assert fault_text(name, subject, detail) == text
+
+
+def test_every_fault_of_the_menu_has_a_name() -> None:
+    steps = {"kill member": "kill", "close member": "close", "freeze member": "freeze"}
+    assert {steps.get(each.name, each.name) for each in MENU} - FAULTS.keys() == {"burst", "packets", "drift"}

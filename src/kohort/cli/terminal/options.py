@@ -15,6 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -68,6 +69,20 @@ def add_option(
         parser.add_argument(name, metavar=metavar or None, type=kind, help=text, **more)
     else:
         parser.add_argument(name, action="store_true", help=text)
+
+
+def output_file(suffix: str) -> Callable[[str], Path]:
+    """Return the type of a file that is to be written, whose name must end in `suffix`."""
+
+    def file(text: str) -> Path:
+        path = Path(text)
+        if path.suffix.lower() != suffix:
+            raise ArgumentTypeError(f"{text!r} is no {suffix[1:].upper()} file: its name must end in {suffix}")
+        if not path.absolute().parent.is_dir():
+            raise ArgumentTypeError(f"there is no directory {path.parent} for {path.name}")
+        return path
+
+    return file
 
 
 def add_cluster(parser: ArgumentParser, *more_names: str) -> None:

@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TextIO
 
-from kohort.cli.terminal.failure import CommandFailed, OutputClosed
+from kohort.cli.terminal.failure import FAILED, CommandFailed, OutputClosed
 from kohort.drawing.display_text import counted as counted
 from kohort.model.printable import printable
 
@@ -74,6 +75,14 @@ def table_of(rows: Sequence[Mapping[str, Cell]], *, empty: str = "") -> str:
 def is_number(cell: str) -> bool:
     """Whether a cell is a whole number, "≥ 5" too, or a missing one."""
     return cell == "-" or cell.removeprefix("≥ ").lstrip("-").isdigit()
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file that an option names. Raises CommandFailed."""
+    try:
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise CommandFailed(f"{path} cannot be written: {error.strerror or error}", FAILED) from None
 
 
 def put(text: str) -> None:

@@ -6,7 +6,6 @@ It reads a live group, on our broker or on Apache Kafka, or a broker's data dire
 from __future__ import annotations
 
 import argparse
-from argparse import ArgumentTypeError
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,17 @@ from kohort.cli.cluster import with_admin
 from kohort.cli.migrate import goal
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
-from kohort.cli.terminal.options import add_cluster, add_json, add_option, amount, duration_ms, number, setting, verb
+from kohort.cli.terminal.options import (
+    add_cluster,
+    add_json,
+    add_option,
+    amount,
+    duration_ms,
+    number,
+    output_file,
+    setting,
+    verb,
+)
 from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
@@ -29,12 +38,11 @@ kohort what-if readers --bounce rolling
 kohort what-if readers --kill m-2 --add 3
 kohort what-if readers --protocol consumer --assignor uniform --away 30s
 kohort what-if readers --partitions orders=48 --data-dir ./kohort-data
-kohort what-if readers --bounce rolling --compare --plot roll.svg
+kohort what-if readers --bounce rolling --compare --html roll.html
 kohort what-if readers --add 2 --callback-ms 300 --produce-rate 5000 --json | jq .forecasts[0].lag_growth
 """
 
 METADATA_MS = 300_000
-PLOT = ".svg"
 
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -73,7 +81,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_times(parser)
     add_option(parser, "--data-dir DIR", "read a broker's data directory, not a cluster", Path)
-    add_option(parser, "--plot FILE", "draw the unread partitions over time, as .svg", plot_file)
+    add_option(parser, "--html FILE", "write a page: who reads what before, meanwhile and after", output_file(".html"))
     add_json(parser)
     add_cluster(parser)
 
@@ -133,16 +141,6 @@ def callback_ms(text: str) -> tuple[float, float]:
     return milliseconds(revoked), milliseconds(assigned if comma else revoked)
 
 
-def plot_file(text: str) -> Path:
-    """Return the file of a plot."""
-    path = Path(text)
-    if path.suffix.lower() != PLOT:
-        raise ArgumentTypeError(f"{text!r} is no plot: its name must end in {PLOT}")
-    if not path.absolute().parent.is_dir():
-        raise ArgumentTypeError(f"there is no directory {path.parent} for {path.name}")
-    return path
-
-
 # -- running
 
 
@@ -178,7 +176,7 @@ def refuse_contradictions(args: argparse.Namespace) -> None:
 
 def forecast(args: argparse.Namespace, found: GroupInputs) -> int:
     """Simulate the change, and print the forecasts."""
-    from kohort.cli.what_if.what_if_report import description, document, put_forecasts, write_plot
+    from kohort.cli.what_if.what_if_report import document, put_forecasts
     from kohort.what_if.group_facts import roster_of
     from kohort.what_if.simulation import simulate
     from kohort.what_if.variants import compare
@@ -193,8 +191,10 @@ def forecast(args: argparse.Namespace, found: GroupInputs) -> int:
             forecasts = compare(found.facts, found.times, change, server, meter.advance, has_consumer=has_consumer)
         else:
             forecasts = [simulate(found.facts, roster_of(group), found.times, change, "", meter.advance)]
-    if args.plot is not None:
-        write_plot(args.plot, forecasts, f"{args.group}: {description(args, change)}")
+    if args.html is not None:
+        from kohort.cli.what_if.what_if_page import forecast_page
+
+        output.write_file(args.html, forecast_page(args, found, change, forecasts))
     if args.json:
         output.put_json(document(args, found, change, forecasts))
     else:

@@ -1,16 +1,12 @@
-"""Output of `kohort what-if`: one forecast as before and after, several as one table, JSON, and plots."""
+"""Output of `kohort what-if`: one forecast as before and after, several as one table, and JSON."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, CommandFailed
-from kohort.drawing.display_text import TimeAxis, listed
-from kohort.drawing.ownership_drawing import OwnershipDrawing, ValueLine, svg_file
+from kohort.drawing.display_text import listed
 from kohort.group.migration.migration_plan import LiveGroup
 from kohort.model.assignment import by_topic
 from kohort.what_if.change import Pace, PlannedChange
@@ -59,7 +55,7 @@ def put_forecasts(
     output.put(headline(found.facts.group, found))
     output.put(f"what if {description(args, change)}:\n")
     if args.compare:
-        put_comparison(found, forecasts)
+        output.put(output.table_of(compared(found, forecasts)))
     else:
         put_one(forecasts[0])
     for name, sentences in (("measured", found.measured), ("assumed", found.assumed)):
@@ -77,7 +73,14 @@ def put_one(forecast: Forecast) -> None:
         ["most of a member", before.most, after.most],
     ]
     output.put(output.table(["", "before", "after"], rows))
-    costs = [
+    costs = costs_of(forecast)
+    width = max(len(name) for name, _ in costs)
+    output.put("\n" + "\n".join(f"{name.ljust(width)}  {text}" for name, text in costs))
+
+
+def costs_of(forecast: Forecast) -> list[tuple[str, str]]:
+    """Return what a change costs, each figure with its name."""
+    return [
         ("moves", f"{forecast.moves}"),
         ("rounds", f"{forecast.rounds}, in {output.counted(forecast.rebalances, 'rebalance')}"),
         ("duration", f"{forecast.duration_ms / 1000:.1f} s"),
@@ -88,8 +91,6 @@ def put_one(forecast: Forecast) -> None:
         ),
         ("lag growth", growth_text(forecast)),
     ]
-    width = max(len(name) for name, _ in costs)
-    output.put("\n" + "\n".join(f"{name.ljust(width)}  {text}" for name, text in costs))
 
 
 def growth_text(forecast: Forecast) -> str:
@@ -102,8 +103,8 @@ def growth_text(forecast: Forecast) -> str:
     return f"{growth.records:,.0f} records, at most {growth.worst_records:,.0f} of one partition, {growth.worst}"
 
 
-def put_comparison(found: GroupInputs, forecasts: list[Forecast]) -> None:
-    """Print forecasts side by side."""
+def compared(found: GroupInputs, forecasts: list[Forecast]) -> list[dict[str, output.Cell]]:
+    """Return forecasts as rows beside each other."""
     now = name_of_now(found.facts)
     rows: list[dict[str, output.Cell]] = []
     for each in forecasts:
@@ -121,7 +122,7 @@ def put_comparison(found: GroupInputs, forecasts: list[Forecast]) -> None:
                 "partitions each": f"{after.least}" if after.least == after.most else f"{after.least} to {after.most}",
             }
         )
-    output.put(output.table_of(rows))
+    return rows
 
 
 def document(
@@ -163,33 +164,3 @@ def document(
         "measured": found.measured,
         "assumed": found.assumed,
     }
-
-
-def steps_of(forecast: Forecast) -> list[tuple[float, float]]:
-    """Return the milliseconds from the beginning at which the number of unread partitions changes, and the number."""
-    changes: dict[int, int] = {}
-    for each in forecast.unread:
-        changes[each.from_us] = changes.get(each.from_us, 0) + 1
-        changes[each.until_us] = changes.get(each.until_us, 0) - 1
-    steps, count = [(0.0, 0.0)], 0
-    for at_us in sorted(changes):
-        count += changes[at_us]
-        steps.append(((at_us - forecast.began_us) / 1000, count))
-    return [*steps, (max(forecast.duration_ms, steps[-1][0]), count)]
-
-
-def write_plot(path: Path, forecasts: Sequence[Forecast], title: str) -> None:
-    """Write the picture, a panel for each forecast over one time axis. Raises CommandFailed."""
-    steps = [steps_of(forecast) for forecast in forecasts]
-    highest = max(count for each in steps for _, count in each)
-    panels = []
-    for forecast, each in zip(forecasts, steps, strict=True):
-        cost = f"{forecast.unread_partition_s:.1f} partition-s in {forecast.duration_ms / 1000:.1f} s"
-        label = ": ".join(filter(None, (forecast.label, cost)))
-        panels.append(ValueLine(label, each, is_stepped=True, highest=highest))
-    axis = TimeAxis(0, max(each[-1][0] for each in steps), is_clock=False)
-    drawing = OwnershipDrawing(f"unread partitions, {title}", axis, panels=panels)
-    try:
-        path.write_text(svg_file(drawing), encoding="utf-8")
-    except OSError as error:
-        raise CommandFailed(f"{path} cannot be written: {error.strerror or error}", FAILED) from None

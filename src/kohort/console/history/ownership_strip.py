@@ -10,10 +10,8 @@ from kohort.drawing.display_text import TimeAxis
 from kohort.drawing.ownership_drawing import DrawnEvent, Lane, LaneGroup, OwnedSpan, OwnershipDrawing
 from kohort.group.explain.explain_text import Names, why
 from kohort.group.explain.rebalance_report import GroupReport, Outcome
+from kohort.group.explain.remedy import COST_S
 from kohort.model.ids import TopicPartition
-
-ALARM_PARTITION_S = 1.0
-"""A rebalance that cost so much is drawn in red."""
 
 Intervals = list[tuple[float, float]]
 
@@ -28,7 +26,7 @@ def ownership_drawing(report: GroupReport, names: Names, from_ms: int, now_ms: i
         lane = Lane(str(partition), owned, gaps.get(partition, ()), empty)
         by_topic.setdefault(partition.topic, []).append(lane)
     events = [
-        DrawnEvent(each.started_ms, why(each, names), "alarm" if each.unowned_partition_s >= ALARM_PARTITION_S else "")
+        DrawnEvent(each.started_ms, why(each, names), "alarm" if each.unowned_partition_s >= COST_S else "")
         for each in [*report.rebalances, *([report.running] if report.running is not None else [])]
         if from_ms <= each.started_ms <= now_ms
     ]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kohort.console.history.watched_group import REBALANCES, WatchedGroup
+from kohort.console.history.watched_group import REBALANCES
 from kohort.group.explain.explain_text import Names, chain, cost, duration, waits, why
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance
+from kohort.group.explain.remedy import Remedy, remedies
 
 SLOWEST = 8
 """Members that are named in a rebalance."""
@@ -35,6 +36,7 @@ class RebalanceView(NamedTuple):
     steps: list[tuple[str, str]]
     took_lines: list[TookLine]
     joined: str
+    remedies: list[Remedy]
 
 
 def latest(report: GroupReport) -> list[Rebalance]:
@@ -43,7 +45,7 @@ def latest(report: GroupReport) -> list[Rebalance]:
     return [*running, *reversed(report.rebalances)][:REBALANCES]
 
 
-def rebalance_view(rebalance: Rebalance, names: Names, now_ms: int, group: WatchedGroup) -> RebalanceView:
+def rebalance_view(rebalance: Rebalance, names: Names, now_ms: int, *, is_inferred: bool = False) -> RebalanceView:
     """Return a rebalance with the words of `explain`."""
     is_running = rebalance.ended_ms is None
     return RebalanceView(
@@ -55,10 +57,11 @@ def rebalance_view(rebalance: Rebalance, names: Names, now_ms: int, group: Watch
         rebalance.unowned_partition_s,
         waits(rebalance, names).removeprefix(", ") if is_running else "",
         is_running,
-        group.is_inferred,
+        is_inferred,
         [(f"{(link.at_ms - rebalance.started_ms) / 1000:+.3f} s", link.text) for link in chain(rebalance, names)],
         _took(rebalance, names),
         names.listed(rebalance.joined) if rebalance.joined else "",
+        remedies(rebalance, names),
     )
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
+from kohort.console.command_runs import command_words
 from kohort.console.history.ownership_strip import ownership_drawing
 from kohort.console.history.rebalance_view import RebalanceView, latest, rebalance_view
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.history.watched_group import GroupSummary, WatchedGroup
-from kohort.console.suggested_commands import suggested_commands
 from kohort.drawing.display_text import (
     cells,
     clock,
@@ -28,6 +28,7 @@ from kohort.drawing.display_text import (
 )
 from kohort.drawing.ownership_characters import NO_MEMBERS, UNOWNED, drawn_lanes, letters_of, strip
 from kohort.group.explain.explain_text import Names, refusal
+from kohort.group.explain.remedy import Remedy
 
 MEMBERS, PARTITIONS, LANES = 200, 500, 30
 """Lines of a table; what is left out is counted."""
@@ -238,7 +239,7 @@ def group_lines(watched: WatchedCluster, group: WatchedGroup, minutes: int, now_
     lines += _section(f"OWNERSHIP, last {duration(60 * minutes)}  (+ and - change it)")
     lines += _ownership(group, names, minutes, now_ms, width)
     lines += _section("REBALANCES  (Enter opens one)")
-    views = [rebalance_view(each, names, now_ms, group) for each in latest(report)]
+    views = [rebalance_view(each, names, now_ms, is_inferred=group.is_inferred) for each in latest(report)]
     lines += [_rebalance_line(view, row.group_id, width) for view in views] or [TopLine((("None was seen.", DIM),))]
     for each in reversed(report.refused):
         lines += wrapped(display_sentence(f"{moment(each.first_ms)} {refusal(each, names, moment)}"), width, ALARM)
@@ -357,7 +358,7 @@ def rebalance_lines(
     found = next((each for each in latest(report) if each.number == number), None)
     if found is None:
         return wrapped("This rebalance is no longer stored: only the last ones of a group are.", width)
-    view = rebalance_view(found, names, now_ms, group)
+    view = rebalance_view(found, names, now_ms, is_inferred=group.is_inferred)
     lines = wrapped(f"{moment(view.started_ms)}: {display_sentence(view.cause)}", width, BOLD)
     lines += wrapped(f"cost: {display_sentence(view.cost)}", width, ALARM if view.unowned_s >= 1 else "")
     lines += wrapped(f"running for {view.took}, {view.awaited}" if view.is_running else f"over in {view.took}", width)
@@ -376,9 +377,9 @@ def rebalance_lines(
             TopLine(((f"{each.took_ms:>8,} ms  ", ""), (display_name(each.member), BOLD), (f" {each.step}", "")))
             for each in view.took_lines
         ]
-    lines += _section("COMMANDS  (c copies the one under the cursor)")
-    for each in suggested_commands(group.listed.group_id, group.described):
-        whole = command(each.words)
-        lines += wrapped(f"{each.purpose}:", width)
+    lines += _section("WHAT AVOIDS IT  (c copies the command under the cursor)")
+    for each in [*view.remedies, Remedy("Every event of it:", ("explain",), ("--verbose",))]:
+        whole = command(command_words(each.verb, [group.listed.group_id], each.options))
+        lines += wrapped(display_sentence(each.text), width)
         lines += wrapped(whole, width, BOLD, key=whole, indent="  ")
     return lines

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
+from kohort.console.command_runs import command_words
 from kohort.console.history.inferred_history import unowned_since
 from kohort.console.history.lag_samples import LagSample
 from kohort.console.history.ownership_strip import ownership_drawing
+from kohort.console.history.rebalance_markup import rebalance_details, rebalances_markup
 from kohort.console.history.rebalance_view import latest, rebalance_view
 from kohort.console.history.watched_cluster import FILTERS, ORDERS, ROWS, GroupQuery
 from kohort.console.web.site import Site
@@ -16,6 +19,7 @@ from kohort.drawing.markup import Markup, tag
 from kohort.drawing.ownership_drawing import inline_svg
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.rebalance_report import GroupReport
+from kohort.group.explain.remedy import Remedy
 from kohort.model.setting import HOUR_MS
 
 MINUTES = (5, 15, 60, 360, 1440)
@@ -83,7 +87,8 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
     now_ms = site.now_ms()
     report, names = group.known(now_ms)
     row = group.summary(now_ms)
-    views = [rebalance_view(each, names, now_ms, group) for each in latest(report)]
+    views = [rebalance_view(each, names, now_ms, is_inferred=group.is_inferred) for each in latest(report)]
+    details = [rebalance_details(view, partial(_remedy_command, site, group_id)) for view in views]
     drawing = ownership_drawing(report, names, now_ms - minutes * 60_000, now_ms)
     drawn = sum(len(each.lanes) for each in drawing.groups)
     lines = group.partitions()
@@ -97,7 +102,7 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
     parts = {
         "head": site.render("group_head.html", row=row, report=report, figures=figures, group=group),
         "strip": inline_svg(drawing) if drawn else site.render("group_no_strip.html", group=group),
-        "rebalances": site.render("group_rebalances.html", views=views, report=report, group_id=group_id),
+        "rebalances": rebalances_markup(details, report.total),
         "members": site.render(
             "group_members.html",
             group=group,
@@ -120,6 +125,12 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
 
 
 PAGES: dict[str, Callable[[Site, Mapping[str, str]], OpenPage | None]] = {"groups": groups_page, "group": group_page}
+
+
+def _remedy_command(site: Site, group_id: str, remedy: Remedy) -> Markup:
+    words = site.command(*command_words(remedy.verb, [group_id], remedy.options))
+    button = tag("button", "Copy", type="button", class_="copy", data_copy=words)
+    return tag("span", tag("code", words), button, class_="command")
 
 
 def _refusals(report: GroupReport, names: Names) -> list[str]:

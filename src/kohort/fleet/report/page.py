@@ -6,8 +6,6 @@ name is a script remains a name. Each section has a heading, a plot or list, and
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import sha256
 from importlib.resources import files
 from itertools import chain
 from typing import Any
@@ -23,7 +21,7 @@ from kohort.drawing.display_text import (
     rule_title,
     visible,
 )
-from kohort.drawing.html_page import page_style, table
+from kohort.drawing.html_page import document, navigation, note, section, table
 from kohort.drawing.markup import Content, Markup, script_json, tag
 from kohort.fleet.report import plots
 from kohort.fleet.report.fleet_report import (
@@ -56,12 +54,11 @@ _SECTIONS = (
 def page(report: FleetReport) -> str:
     """Return the report as HTML."""
     named = PageNames(report)
-    script = Markup(_resource("page.js"))
     values = script_json({**plots.plotted(report), **listed_groups(report)})
     body: list[Content] = [
         tag("a", "To the summary", href="#summary", class_="skip"),
         _head_of_page(report),
-        tag("nav", [tag("a", text, href=f"#{name}") for name, text in _SECTIONS], aria_label="Parts of the report"),
+        navigation(_SECTIONS, "Parts of the report"),
         tag(
             "main",
             _summary(report, named),
@@ -75,26 +72,9 @@ def page(report: FleetReport) -> str:
         ),
         tag("footer", f"Written by kohort fleet report, {moment(report.made_at_ms)} UTC."),
         tag("script", values, type="application/json", id="figures"),
-        tag("script", script),
     ]
-    return f"<!doctype html>\n{tag('html', _head(report, script), tag('body', body), lang='en')}\n"
-
-
-def _head(report: FleetReport, script: Markup) -> Markup:
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
-    )
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("link", rel="icon", href="data:,"),
-        tag("title", f"{TITLE}: {headline(report)}"),
-        tag("style", Markup(page_style() + _resource("page.css"))),
-    )
+    title = f"{TITLE}: {headline(report)}"
+    return document(title, body, style=_resource("page.css"), script=Markup(_resource("page.js")))
 
 
 def _resource(name: str) -> str:
@@ -213,17 +193,6 @@ class PageNames:
         if place is None:
             return tag("span", name, source)
         return tag("a", name, source, href=f"#group-{place}", data_group=place)
-
-
-def section(name: str, heading: str, *content: Content) -> Markup:
-    return tag(
-        "section", tag("h2", heading, id=f"{name}-heading"), *content, id=name, aria_labelledby=f"{name}-heading"
-    )
-
-
-def note(*content: Content) -> Markup | None:
-    """Return a paragraph beside the matter, None where there is nothing to note."""
-    return tag("p", *content, class_="note") if any(content) else None
 
 
 def badge(severity: str) -> Markup:

@@ -57,7 +57,7 @@ def test_a_group_that_stood_still_shows_who_owned_what_why_and_at_what_cost() ->
     opened = texts(rebalance_lines(group, 1, lambda words: "kohort " + " ".join(words), 20_000, 100))
     assert "cost: 4 of 4 partitions unowned for 4.0 s (16.0 partition-seconds)" in opened
     assert "kohort what-if billing --bounce rolling --compare" in opened
-    assert "kohort migrate plan billing --to cooperative" in opened
+    assert "kohort migrate plan billing --to consumer" in opened
     assert "no longer stored" in texts(rebalance_lines(group, 7, str, 20_000, 40))
 
 

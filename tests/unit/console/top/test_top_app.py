@@ -62,8 +62,11 @@ def test_by_keys_from_the_groups_to_the_command_that_avoids_a_standstill() -> No
         await pilot.press("enter")
         assert "cost: 4 of 4 partitions unowned for 4.0 s" in shown(app)
         app.copy_to_clipboard = copied.append
-        await pilot.press("tab", "tab", "j", "j", "c")
-        assert copied == ["kohort what-if billing --bounce rolling --compare --bootstrap-server h:9092"]
+        await pilot.press("tab", "tab")
+        while not under_cursor(app).strip().startswith("kohort"):
+            await pilot.press("j")
+        await pilot.press("c")
+        assert copied == ["kohort migrate plan billing --to consumer --bootstrap-server h:9092"]
         await pilot.press("escape", "minus")
         assert "OWNERSHIP, last 5 min" in shown(app)
         await pilot.press("escape", "question_mark", "G")
