@@ -44,6 +44,8 @@ class ClientHabits:
     pace: ClientPace = ClientPace.NEEDS_ANSWER
     repeat_error: ErrorCode = ErrorCode.NONE
     """After it the client sends a classic heartbeat again soon, with nothing in its log above DEBUG; NONE: no error."""
+    repeats_after_ms: tuple[int, ...] = (0,)
+    """How soon at the latest, by how many such errors in a row there were before; the last one stands for all more."""
     matches_by_id: bool = False
     """Whether it finds the request of an answer by its correlation id, in whatever order answers come."""
     delays_commits: bool = False
@@ -63,11 +65,24 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
     (
         JAVA,
         (2, 4),
-        ClientHabits(ClientPace.UNKNOWN, repeat_error=ErrorCode.REQUEST_TIMED_OUT, parks_static=False),
+        ClientHabits(
+            ClientPace.UNKNOWN,
+            repeat_error=ErrorCode.REQUEST_TIMED_OUT,
+            repeats_after_ms=(120, 240, 480, 960, 1_000),
+            parks_static=False,
+        ),
     ),
-    # `handleReqWithCoordinator`, `maybeDeleteStaleCoordinator` (1.0.0 to 1.22.2): again after 250 ms and a
-    # FindCoordinator. REQUEST_TIMED_OUT would end its session.
-    (KGO, (1,), ClientHabits(ClientPace.FROM_ANSWER, repeat_error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)),
+    # `handleReqWithCoordinator`, `maybeDeleteStaleCoordinator`, `retryBackoff` (1.0.0 to 1.22.2): again after a
+    # FindCoordinator and 250 ms, twice that after each more, up to 5 s. REQUEST_TIMED_OUT would end its session.
+    (
+        KGO,
+        (1,),
+        ClientHabits(
+            ClientPace.FROM_ANSWER,
+            repeat_error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            repeats_after_ms=(300, 600, 1_200, 2_400, 4_800, 5_000),
+        ),
+    ),
     # `rd_kafka_waitresp_find` (1.4.0, the first that names itself, to 2.9.0). Its bindings name themselves, not it.
     ("librdkafka*", _ANY, ClientHabits(matches_by_id=True)),
     ("confluent-kafka*", _ANY, ClientHabits(matches_by_id=True)),

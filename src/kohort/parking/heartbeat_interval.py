@@ -101,6 +101,10 @@ class HeartbeatInterval:
     _trial_end_ms: int = 0
     _repeat_error: ErrorCode | None = None
     """The error after which its client sends a heartbeat again, NONE where there is none; None: not known."""
+    _repeats_after_ms: tuple[int, ...] = (0,)
+    """How soon it does, by how many such errors it got in a row."""
+    _repeats: int = 0
+    """How many it got since the last success."""
     is_overtaken: bool = False
     """Whether its client takes the answers to commits before that to a heartbeat."""
 
@@ -139,18 +143,27 @@ class HeartbeatInterval:
         return (self.alive_ms // third_ms + 1) * third_ms
 
     def error_for_repeat(self, now_ms: int) -> ErrorCode:
-        """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE."""
-        if self.pace is not ClientPace.FROM_ANSWER and self.arrived_ms + self.interval_ms - now_ms < NEXT_IS_NEAR_MS:
-            return ErrorCode.NONE
-        return self._repeat_error or ErrorCode.NONE
+        """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE.
+
+        NONE too where the next heartbeat comes sooner after a success: clients wait longer for each error in a row.
+        """
+        next_ms = (
+            self.interval_ms if self.pace is ClientPace.FROM_ANSWER else self.arrived_ms + self.interval_ms - now_ms
+        )
+        repeat_ms = self._repeats_after_ms[min(self._repeats, len(self._repeats_after_ms) - 1)]
+        return ErrorCode.NONE if next_ms < max(NEXT_IS_NEAR_MS, repeat_ms) else self._repeat_error or ErrorCode.NONE
 
     def answered(self, now_ms: int, *, is_for_repeat: bool = False) -> None:
         """A heartbeat that waited is answered, perhaps with an error after which its client sends it again."""
         self.answered_ms = now_ms
         if is_for_repeat:
             self._last = LastHeartbeat.REPEATED
+            self._repeats += 1
         else:
-            self.alive_ms = now_ms
+            self._succeed(now_ms)
+
+    def _succeed(self, now_ms: int) -> None:
+        self.alive_ms, self._repeats = now_ms, 0
 
     @property
     def _is_first_at_once(self) -> bool:
@@ -160,7 +173,7 @@ class HeartbeatInterval:
         """Take the habits that a client's software is known to have; of one without a name the pace is found out."""
         habits = client.habits
         if client.is_named and self._repeat_error is None:
-            self._repeat_error = habits.repeat_error
+            self._repeat_error, self._repeats_after_ms = habits.repeat_error, habits.repeats_after_ms
             self.is_overtaken = habits.matches_by_id
         if habits.pace is not ClientPace.UNKNOWN:
             self.pace = habits.pace
@@ -169,7 +182,8 @@ class HeartbeatInterval:
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
-        self.arrived_ms = self.answered_ms = self.alive_ms = now_ms
+        self.arrived_ms = self.answered_ms = now_ms
+        self._succeed(now_ms)
         self._last = LastHeartbeat.NONE
         self._trial_end_ms = 0
 
@@ -203,7 +217,7 @@ class HeartbeatInterval:
 
     def _answer_at_once(self, now_ms: int) -> int:
         self._last = LastHeartbeat.AT_ONCE
-        self.alive_ms = now_ms
+        self._succeed(now_ms)
         return 0
 
     def _wait_of_repeated(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kohort.model.errors import ErrorCode
 from kohort.parking.client_software import software_named
 from kohort.parking.heartbeat_interval import HeartbeatInterval
 from kohort.parking.limits import ANSWER_MARGIN_MS, FAST_INTERVAL_MS, LONGEST_PARKED_MS
@@ -253,3 +254,16 @@ def test_a_member_of_kgo_whose_first_heartbeat_awaits_a_round_has_no_interval_ye
     interval.note_software(software_named("kgo", "v1.22.2"))
     interval.await_round(0, SESSION_MS)
     assert interval.beat(FAST_INTERVAL_MS, SESSION_MS) == 0
+
+
+def test_a_client_that_would_repeat_later_than_its_next_heartbeat_comes_gets_a_success() -> None:
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("kgo", "v1.22.2"))
+    interval.begin(0)
+    interval.beat(3_000, SESSION_MS)
+    errors = []
+    for now_ms in range(3_200, 4_200, 200):  # kgo waits twice as long after each error in a row: 4 s after the fifth
+        errors.append(interval.error_for_repeat(now_ms))
+        interval.answered(now_ms, is_for_repeat=bool(errors[-1]))
+    assert errors == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 4 + [ErrorCode.NONE]
+    assert interval.error_for_repeat(7_000) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -29,8 +29,14 @@ NEXT_MS: dict[str, Callable[[int, int], int]] = {
 }
 """When a client sends its next heartbeat, by when it sent the last one and when that was answered."""
 
-REPEATED_MS: dict[str, Callable[[int], int]] = {JAVA: lambda failures: min(100 << failures, 1_000), KGO: lambda _: 250}
-"""After how long a client sends a heartbeat again that ended with the error for it, by how many did so in a row."""
+REPEATED_MS: dict[str, Callable[[int], int]] = {
+    JAVA: lambda failures: min(120 << failures, 1_000),
+    KGO: lambda failures: min(300 << failures, 5_000),
+}
+"""After how long at most a client sends a heartbeat again that ended with the error for it, by how many did so before.
+
+Both add a fifth at random.
+"""
 
 NOT_PARKED = "not parked"
 """A member like one of kafka-python that a policy excludes."""
@@ -172,10 +178,10 @@ MIXES: Sequence[tuple[Sequence[str], int, float]] = (
     ((JAVA,) * 5, EACH, 0.5),
     (("librdkafka",) * 5, AUTO, 0.01),
     (("librdkafka",) * 5, EACH, 0.01),
-    ((KGO,) * 5, AUTO, 0.3),
-    ((KGO,) * 5, EACH, 0.3),
-    ((JAVA, "librdkafka", *(KGO,) * 4), AUTO, 0.3),
-    ((JAVA, "librdkafka", *(KGO,) * 4), EACH, 0.5),
+    ((KGO,) * 5, AUTO, 0.4),
+    ((KGO,) * 5, EACH, 0.8),
+    ((JAVA, "librdkafka", *(KGO,) * 4), AUTO, 0.4),
+    ((JAVA, "librdkafka", *(KGO,) * 4), EACH, 0.9),
     (("kafka-python",) * 5, AUTO, 0.01),
     (("aiokafka",) * 5, AUTO, 0.7),
     (("kafka-python",) * 5, EACH, 1.0),

@@ -114,6 +114,7 @@ class PacedDriver:
         self._driver = driver
         self._pace = kind.pace
         self._repeat_error = software_named(kind.software or "", SOFTWARE_VERSION).habits.repeat_error
+        self._repeats = 0
         self._host = host
         self._take = take
 
@@ -142,10 +143,15 @@ class PacedDriver:
                 session.mark_heartbeat_sent(now_ms)
             case _:
                 pass
-        if isinstance(event, inputs.HeartbeatAnswered) and event.error and event.error is self._repeat_error:
-            # After this error our own member, too, sends its heartbeat again soon, and counts its session on.
-            return replace(event, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        return event
+        if not isinstance(event, inputs.HeartbeatAnswered) or not event.error or event.error is not self._repeat_error:
+            self._repeats = 0
+            return event
+        self._repeats += 1
+        if self._pace == "from answer":  # kgo counts no session, and waits twice as long after each error in a row
+            session.heartbeat_ms = now_ms + min(250 << (self._repeats - 1), 5_000)
+            return replace(event, error=ErrorCode.NONE)
+        # After this error our own member, too, sends its heartbeat again soon, and counts its session on.
+        return replace(event, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def _overlap(self, identity: Identity) -> None:
         """The interval is over: have the member send the next heartbeat, whether or not the last one is answered."""
