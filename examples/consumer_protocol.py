@@ -1,4 +1,4 @@
-"""The consumer protocol: the broker resolves the expression and assigns; bob joins, and alice keeps the rest."""
+"""The consumer protocol: the broker resolves the expression (with kohort[fast]) and assigns; bob joins."""
 
 import asyncio
 

@@ -21,7 +21,7 @@ def audit_first(spec: GroupSpec) -> dict[str, list[TopicPartition]]:
 
 async def show(title: str, alice: Consumer, audit: Consumer) -> None:
     async with alice, audit:
-        while len(alice.assignment()) + len(audit.assignment()) < 4 or not audit.assignment():
+        while len(alice.assignment()) + len(audit.assignment()) < 4 or not (alice.assignment() and audit.assignment()):
             await asyncio.gather(alice.poll(timeout_ms=10), audit.poll(timeout_ms=10))
         print(f"{title}: alice has", *sorted(alice.assignment()))
         print(f"{title}: audit has", *sorted(audit.assignment()))

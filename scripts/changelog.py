@@ -48,10 +48,18 @@ def released(root: Path) -> str:
 
 
 def write(root: Path, version: str | None, today: date) -> None:
-    """Write the changelog; with a version, give the new section its number and remove the fragments."""
+    """Write the changelog; with a version, give the new section its number and remove the fragments.
+
+    A section that has the number already, since it was written before the release, gets the fragments too.
+    """
     title = f"{version} ({today.isoformat()})" if version else "Unreleased"
-    new = "".join(section(root, title)) if fragments(root) else ""
     earlier = released(root)
+    written = ""
+    if version and (same := re.match(rf"## {re.escape(version)} .*\n\n((?:(?!## ).*\n)*)", earlier)):
+        written, earlier = same[1].strip("\n"), earlier[same.end() :]
+    new = "".join(section(root, title)) if fragments(root) or written else ""
+    if written:
+        new = new.replace("\n", f"\n\n{written}\n", 1)
     page = HEAD + new + ("\n" if new and earlier else "") + earlier
     (root / "CHANGELOG.md").write_text(page, encoding="utf-8")
     if version:

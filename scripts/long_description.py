@@ -31,9 +31,8 @@ def long_description(readme: str, version: str, urls: Mapping[str, str]) -> str:
         if is_picture:
             return f"![{text}]({source}/raw/v{version}/{path})" if source else ""
         if site and path.startswith("docs/") and path.endswith(".md"):
-            page = PurePosixPath(path).relative_to("docs").with_suffix("")
-            place = "" if str(page) == "README" else f"{page.parent if page.name == 'README' else page}/"
-            return f"[{text}]({site}/{place}{anchor})"
+            page = PurePosixPath(path).relative_to("docs").with_suffix(".html")
+            return f"[{text}]({site}/{page.with_name('index.html') if page.stem == 'README' else page}{anchor})"
         return f"[{text}]({source}/blob/v{version}/{path}{anchor})" if source else text
 
     def outside(text: str) -> str:

@@ -41,6 +41,18 @@ def test_a_release_keeps_the_earlier_ones_and_removes_the_fragments(tmp_path: Pa
     assert [path.name for path in (tmp_path / "changes").iterdir()] == ["README.md"]
 
 
+def test_a_section_that_was_written_before_its_release_gets_the_fragments_too(tmp_path: Path) -> None:
+    write(with_fragments(tmp_path, a__added="First.\n"), "0.1.0", TODAY)
+    page = tmp_path / "CHANGELOG.md"
+    page.write_text(
+        page.read_text().replace("### Added\n\n- First.", "The first release.\n\n- All of it.").rstrip("\n") + "\n"
+    )
+    write(with_fragments(tmp_path, b__fixed="Second.\n"), "0.1.0", TODAY.replace(day=1))
+    assert changelog(tmp_path) == (
+        "## 0.1.0 (2026-01-01)\n\nThe first release.\n\n- All of it.\n\n### Fixed\n\n- Second.\n"
+    )
+
+
 def test_a_word_is_no_number_of_a_release() -> None:
     assert number("0.2.0") == "0.2.0"
     with pytest.raises(argparse.ArgumentTypeError, match="'--help' is no number of a release"):

@@ -12,6 +12,8 @@ import pytest
 from scripts.long_description import long_description
 from tests.tidy.tree import Tree
 
+from kohort.extras import MEGABYTES, install_command
+
 URLS = {"Source": "https://forge.example/kohort", "Documentation": "https://docs.example/"}
 README = """\
 ![a picture](docs/one.svg) [The guide](docs/guide/clients.md#metrics), [all](docs/README.md), [`x[0]`](SECURITY.md),
@@ -26,8 +28,8 @@ print(names["a"](docs))
 def test_links_of_the_packages_page_lead_to_the_site_and_to_the_tag() -> None:
     assert long_description(README, "1.2.3", URLS) == README.replace(
         "(docs/one.svg)", "(https://forge.example/kohort/raw/v1.2.3/docs/one.svg)"
-    ).replace("(docs/guide/clients.md#metrics)", "(https://docs.example/guide/clients/#metrics)").replace(
-        "(docs/README.md)", "(https://docs.example/)"
+    ).replace("(docs/guide/clients.md#metrics)", "(https://docs.example/guide/clients.html#metrics)").replace(
+        "(docs/README.md)", "(https://docs.example/index.html)"
     ).replace("(SECURITY.md)", "(https://forge.example/kohort/blob/v1.2.3/SECURITY.md)").replace(
         '"docs/', '"https://forge.example/kohort/raw/v1.2.3/docs/'
     )
@@ -59,3 +61,11 @@ def test_a_python_that_is_too_old_reads_the_first_module_and_ends_with_a_sentenc
     assert re.search(
         r"^ImportError: kohort needs Python 3\.11 or newer; this is 3\.(8|9|10)", done.stderr, re.MULTILINE
     )
+
+
+def test_every_extra_has_its_size_in_the_readme_and_in_the_sentence_that_names_it(tree: Tree) -> None:
+    extras = tomllib.loads(tree.text("pyproject.toml"))["project"]["optional-dependencies"]
+    shown = re.findall(r"^\| `(\w+)` \| .* \| (\d+) MB \|$", tree.text("README.md"), re.MULTILINE)
+    assert {name: int(size) for name, size in shown} == MEGABYTES
+    assert extras.keys() == MEGABYTES.keys()
+    assert install_command("fast") == "in a clone of kohort run: pip install '.[fast]' (50 MB)"
