@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractContextManager
 from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
@@ -28,6 +29,7 @@ from kohort.client.producer.producer import Producer as _Producer
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
+from kohort.wire.record_batches import Record
 
 P = ParamSpec("P")
 ClientT = TypeVar("ClientT")
@@ -170,6 +172,10 @@ class Consumer(_Blocking[_Consumer]):
     def lag(self) -> dict[TopicPartition, Lag]:
         """Return how far `poll` is behind in each partition, as the last fetches showed it."""
         return self._client.lag()
+
+    def processing(self, batch: Batch, record: Record) -> AbstractContextManager[Any]:
+        """Return a span for the processing of a record, as `kohort.Consumer.processing` does."""
+        return self._client.processing(batch, record)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.stop(is_finished=error is None)

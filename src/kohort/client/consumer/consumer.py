@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import Unpack
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, committable
@@ -29,11 +30,13 @@ from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
 from kohort.client.membership.user_callbacks import Lags, ListenerCallback, RebalanceListener, listener_of
 from kohort.client.settings import config_of, takes_settings
 from kohort.client.synchronization import BroadcastEvent
+from kohort.client.tracing import Tracing, tracing_of
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
 from kohort.net.environment import wall_clock
+from kohort.wire.record_batches import Record
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +77,7 @@ class Consumer:
         )
         self._positioning: asyncio.Task[None] | None = None
         self._is_stopping = self._is_polling = False
+        self._tracing: Tracing | None = None
 
     async def __aenter__(self) -> Consumer:
         await self.start()
@@ -101,6 +105,7 @@ class Consumer:
         await self._cluster.start()
         if self._positioning is not None:
             return
+        self._tracing = tracing_of(self._config.tracer_provider, self.client_id, self.group_id)
         self._positioning = asyncio.create_task(self._positions.run(), name="kohort consumer positions")
         try:
             if self._subscription.subscription or self._subscription.assigned:
@@ -263,7 +268,16 @@ class Consumer:
             return returned
         finally:
             self._is_polling = False
-            self._metrics.poll_ended(sum(map(len, returned)), int(loop.time() * 1000))
+            waited_ms = self._metrics.poll_ended(sum(map(len, returned)), int(loop.time() * 1000))
+            if returned and self._tracing is not None:
+                self._tracing.polled(returned, waited_ms)
+
+    def processing(self, batch: Batch, record: Record) -> AbstractContextManager[Any]:
+        """Return a span of OpenTelemetry for the processing of a record that `poll` returned, to be entered by `with`.
+
+        It belongs to the trace in which the record was sent. Without a tracer provider it does nothing, and is None.
+        """
+        return nullcontext() if self._tracing is None else self._tracing.processing(batch, record)
 
     # Positions
 

@@ -41,13 +41,14 @@ class ConsumerMetrics:
             self.between_polls.record(self._between_ms, now_ms)
         self.polled_ms = now_ms
 
-    def poll_ended(self, records: int, now_ms: int) -> None:
-        """Note that the poll returned so many records."""
+    def poll_ended(self, records: int, now_ms: int) -> int:
+        """Note that the poll returned so many records; return how long it took."""
         assert self.polled_ms is not None, "a poll that ended has begun"
         waited_ms = now_ms - self.polled_ms
         if passed_ms := waited_ms + self._between_ms:
             self.idle.record(waited_ms / passed_ms, now_ms)
         self.records.record(records, now_ms)
+        return waited_ms
 
     def values(self, now_ms: int, lags: Collection[int | None]) -> dict[str, float]:
         """Return every metric of `CONSUMER_METRICS` by its name.

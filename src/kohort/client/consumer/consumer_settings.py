@@ -18,6 +18,7 @@ from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
+from kohort.client.tracing import TracerProvider
 from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.setting import FUNCTION, OBJECT, STRING, check_fields, setting, settings_of
 
@@ -57,6 +58,7 @@ class ConsumerSettings(ClientSettings, total=False):
     metadata_max_age_ms: int
     key_deserializer: Deserializer | None
     value_deserializer: Deserializer | None
+    tracer_provider: TracerProvider | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
@@ -107,6 +109,8 @@ class ConsumerConfig(ClientConfig):
         "Where it raises, `poll` raises `DeserializationFailed`, and the position stays.", kind=FUNCTION)
     value_deserializer: Deserializer | None = setting(None,
         "Makes values, as key_deserializer makes keys.", kind=FUNCTION)
+    tracer_provider: TracerProvider | None = setting(None, "For spans of OpenTelemetry; None: the global one, if the "
+        "program has set one.", kind=OBJECT, cls=TracerProvider, expected="a TracerProvider of OpenTelemetry")
     # fmt: on
 
     def __post_init__(self) -> None:

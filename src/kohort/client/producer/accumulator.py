@@ -59,6 +59,7 @@ class OutgoingBatch:
     base_offset: int = -1
     log_append_time_ms: int = -1
     waiter: asyncio.Future[None] | None = None
+    when_done: list[Callable[[], None]] | None = None
 
     def finish(self, error: KafkaError | None = None, base_offset: int = -1, log_append_time_ms: int = -1) -> None:
         """End the batch, and wake all that wait for one of its records."""
@@ -69,6 +70,8 @@ class OutgoingBatch:
         self.encoded = None
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
+        for notify in self.when_done or ():
+            notify()
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -96,6 +99,16 @@ class Delivery:
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
         timestamp_ms = self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
         return RecordMetadata(batch.partition, offset, timestamp_ms)
+
+    def when_done(self, notify: Callable[[], None]) -> None:
+        """Call `notify`, which must not raise, once the record is written or has failed."""
+        batch = self._batch
+        if batch.is_done:
+            notify()
+        elif batch.when_done is None:
+            batch.when_done = [notify]
+        else:
+            batch.when_done.append(notify)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         batch = self._batch

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from kohort.client.producer.partitioner import partition_for_key
 from kohort.client.settings import ClientConfig
-from kohort.model.setting import BOOLEAN, DOUBLE, FUNCTION, LONG, STRING, check_fields, listed, setting
+from kohort.client.tracing import TracerProvider
+from kohort.model.setting import BOOLEAN, DOUBLE, FUNCTION, LONG, OBJECT, STRING, check_fields, listed, setting
 from kohort.wire.compression import Compression, compress
 
 Acks = Literal["all", "-1", "1", "0", -1, 1, 0]
@@ -47,6 +48,8 @@ class ProducerConfig(ClientConfig):
     transactional_id: str | None = setting(None, "With it every record is written in a transaction.", 1, kind=STRING,
         expected="a name, or None to write without transactions")
     transaction_timeout_ms: int = setting(60_000, "When brokers abort a transaction that is open.", 1)
+    tracer_provider: TracerProvider | None = setting(None, "For spans of OpenTelemetry; None: the global one, if the "
+        "program has set one.", kind=OBJECT, cls=TracerProvider, expected="a TracerProvider of OpenTelemetry")
     # fmt: on
 
     def __post_init__(self) -> None:

@@ -1,0 +1,32 @@
+"""One trace from the program that sends a record to the one that processes it: spans of OpenTelemetry."""
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+from kohort.sync import Consumer, Producer
+from kohort.testing import EmbeddedBroker
+
+traces: list[int] = []
+
+
+def text(span: ReadableSpan) -> str:
+    assert span.context is not None
+    if span.context.trace_id not in traces:
+        traces.append(span.context.trace_id)
+    number = 1 + traces.index(span.context.trace_id)
+    return f"{span.name} ({span.kind.name}) in trace {number}, {len(span.links)} links\n"
+
+
+provider = TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(ConsoleSpanExporter(formatter=text)))
+trace.set_tracer_provider(provider)
+
+with EmbeddedBroker() as broker, Producer(broker.bootstrap_servers) as producer:
+    producer.send("orders", b"42").result()
+    settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+    with Consumer("orders", group_id="billing", **settings) as consumer:
+        for batch in consumer.poll(10_000):
+            for record in batch:
+                with consumer.processing(batch, record):
+                    print("bill", record.value.decode())
