@@ -52,6 +52,8 @@ class ClientHabits:
     """Whether answers to its timer's commits may wait: its close commits once more, and waits for no other answer."""
     is_stopped: bool = False
     """Whether it does nothing else while a heartbeat is unanswered: none is parked, also in no round."""
+    names_itself_always: bool = False
+    """Whether it names itself on each connection: one without a name, of the same host and client id, is another's."""
     parks_static: bool = True
     """Whether a heartbeat of a static member may be parked while its group is stable."""
 
@@ -69,6 +71,7 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
             ClientPace.UNKNOWN,
             repeat_error=ErrorCode.REQUEST_TIMED_OUT,
             repeats_after_ms=(120, 240, 480, 960, 1_000),
+            names_itself_always=True,
             parks_static=False,
         ),
     ),
@@ -84,9 +87,9 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
         ),
     ),
     # `rd_kafka_waitresp_find` (1.4.0, the first that names itself, to 2.9.0). Its bindings name themselves, not it.
-    ("librdkafka*", _ANY, ClientHabits(matches_by_id=True)),
-    ("confluent-kafka*", _ANY, ClientHabits(matches_by_id=True)),
-    ("rdkafka*", _ANY, ClientHabits(matches_by_id=True)),
+    ("librdkafka*", _ANY, ClientHabits(matches_by_id=True, names_itself_always=True)),
+    ("confluent-kafka*", _ANY, ClientHabits(matches_by_id=True, names_itself_always=True)),
+    ("rdkafka*", _ANY, ClientHabits(matches_by_id=True, names_itself_always=True)),
     # @platformatic/kafka, `Connection` (1.35.0): a map by id. Its timer is refreshed by the answer.
     ("platformatic-kafka", (1, 35), ClientHabits(ClientPace.FROM_ANSWER, matches_by_id=True)),
     # `ConsumerCoordinator.close` (2.2.15, 2.3.0, 3.0.12): commits once more, and waits for that answer alone. It logs a

@@ -116,7 +116,7 @@ class Connection:
             self._treatments.clear()
         if not self.software.is_named:
             known = self.rooms.policies.software.of(self.client_host, client_id)
-            if known.is_named:
+            if known.is_named and not known.habits.names_itself_always:
                 self._set_software(known)
 
     def show_software(self, command: Command, api_version: int) -> None:
