@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake endurance fuzz bench site gen changelog release audit lock clean
+.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake endurance fuzz bench site gen changelog release workflows audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -86,6 +86,11 @@ changelog: .venv/dev ## write CHANGELOG.md from changes/, or release: make chang
 
 release: .venv/release ## wheel, source distribution, SBOMs and checksums in dist/, tried in empty environments: make release DRAFT=1
 	$(BIN)/python -m scripts.release $(if $(DRAFT),--draft)
+
+workflows: .venv/release ## checks of the workflows (zizmor, and actionlint where Go is) and of the Containerfile (hadolint)
+	$(BIN)/zizmor --offline --quiet --no-progress .github/workflows
+	$(BIN)/hadolint deploy/Containerfile
+	@if command -v go >/dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12; else echo "Go is not installed: actionlint did not run"; fi
 
 audit: .venv/bin/python ## known vulnerabilities of what requirements/ pins, by pip-audit
 	$(BIN)/python requirements/audit.py

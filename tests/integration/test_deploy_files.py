@@ -102,3 +102,16 @@ def test_a_chart_gives_options_that_exist_and_documents_every_value(chart: str) 
     from kohort import __version__
 
     assert of_chart["appVersion"] == of_chart["version"] == __version__
+
+
+@pytest.mark.parametrize(
+    "workflow", sorted((DEPLOY.parent / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem
+)
+def test_a_workflow_can_be_parsed_has_few_rights_no_secret_and_pinned_actions(workflow: Path) -> None:
+    text = workflow.read_text(encoding="utf-8")
+    read = yaml.safe_load(text)
+    assert read["permissions"] in ({}, {"contents": "read"})
+    assert "secrets." not in text
+    for job in read["jobs"].values():
+        for step in job["steps"]:
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", step.get("uses", f"a@{'0' * 40}")), step
