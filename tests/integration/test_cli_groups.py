@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -199,3 +201,24 @@ def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
     assert list(described["offsets"][0]) == ["topic", "partition", "committed", "end", *lag, "member"]
     assert "offsets" not in kohort("groups", "describe", "fields", "--members", "--json").json
     assert kohort("groups", "delete", "fields", "--json").json == {"group": "fields", "deleted": True}
+
+
+def test_watch_prints_again_until_a_signal_and_ends_with_0(kohort: Commands) -> None:
+    made(kohort, "watched")
+    table = kohort.start("groups", "describe", "watched", "--watch", "--interval", "100ms")
+    lines = kohort.start("groups", "list", "--watch", "--interval", "100ms", "--json")
+    assert table.stdout is not None
+    assert lines.stdout is not None
+    headings = 0
+    while headings < 2:
+        headings += table.stdout.readline().startswith(b"watched: classic, Empty")
+    for _ in range(2):
+        assert "watched" in [row["group"] for row in json.loads(lines.stdout.readline())]
+    assert kohort("groups", "delete", "watched").status == 0
+    assert table.stderr is not None
+    assert b"there is no group 'watched'" in table.stderr.readline()
+    for process in (table, lines):
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+        assert (process.returncode, error) == (0, b"")
+    assert kohort("groups", "describe", "no such group", "--watch").status == 2

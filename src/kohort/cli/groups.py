@@ -29,6 +29,7 @@ from kohort.cli.terminal.options import (
 )
 from kohort.cli.terminal.output import Cell
 from kohort.cli.terminal.record_lines import iso_time
+from kohort.cli.watch import add_watch, watching
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.drawing.display_text import duration
 from kohort.group.explain.explain_text import Names, clause_of, refusal, sentence, title
@@ -68,15 +69,17 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     """Add `groups` and its verbs to the command line."""
     parser = verbs.add_parser("groups", help="list, describe and delete groups, and reset their offsets")
     inner = parser.add_subparsers(metavar="VERB", required=True)
-    example = "kohort groups list --type consumer\nkohort groups list --state stable --json"
-    listing = verb(inner, "list", "list groups", run=with_admin(show_groups), examples=example)
+    example = "kohort groups list --type consumer\nkohort groups list --state stable --json\nkohort groups list --watch"
+    listing = verb(inner, "list", "list groups", run=with_admin(watching(show_groups)), examples=example)
     add_option(listing, "--type TYPE", "classic, consumer, …; may repeat", action="append", default=[])
     add_option(listing, "--state STATE", "stable, empty, …; may repeat", action="append", default=[])
     add_option(listing, "--no-lag", "neither members, lag nor causes: one request for each broker")
     example = "kohort groups describe readers\nkohort groups describe readers --members"
     describing = verb(
-        inner, "describe", "show a group's offsets and members", run=with_admin(describe), examples=example
+        inner, "describe", "show a group's offsets and members", run=with_admin(watching(describe)), examples=example
     )
+    for each in (listing, describing):
+        add_watch(each)
     add_option(describing, "--offsets", "committed offsets and lag (the default)")
     add_option(describing, "--members", "members and what they are assigned")
     describing.add_argument(

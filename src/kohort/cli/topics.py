@@ -9,6 +9,7 @@ from kohort.cli.cluster import ends_of, require_topics, with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb
+from kohort.cli.watch import add_watch, watching
 from kohort.model.ids import EVENT_TOPIC, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     listing = verb(inner, "list", "list topics", run=with_admin(show_topics), examples="kohort topics list --json")
     add_option(listing, "--internal", "also the internal topics of brokers")
     example = "kohort topics describe flights"
-    describing = verb(inner, "describe", "show a topic's partitions", run=with_admin(describe), examples=example)
+    describing = verb(
+        inner, "describe", "show a topic's partitions", run=with_admin(watching(describe)), examples=example
+    )
+    add_watch(describing)
     summary = "add partitions to a topic, and change its settings"
     example = "kohort topics alter flights --partitions 24\nkohort topics alter flights --config retention.ms=3600000"
     example += "\nkohort topics alter flights --reset retention.ms"
