@@ -26,7 +26,7 @@ from kohort.drawing.display_text import (
     short_duration,
     short_number,
 )
-from kohort.drawing.ownership_characters import NO_MEMBERS, UNOWNED, drawn_lanes, letters_of, strip
+from kohort.drawing.ownership_characters import BRIEFLY, NO_MEMBERS, UNOWNED, drawn_lanes, letters_of, strip
 from kohort.group.explain.explain_text import Names, refusal
 from kohort.group.explain.remedy import Remedy
 
@@ -154,7 +154,7 @@ def detail_text(row: GroupSummary) -> str:
     if not row.cause:
         return text + "No rebalance was seen"
     inferred = " (inferred from two looks)" if row.is_inferred else ""
-    return f"{text}Last rebalance {moment(row.changed_ms)}{inferred}: {display_sentence(row.cause)}"
+    return f"{text}{moment(row.changed_ms)}: {display_sentence(row.cause)}{inferred}"
 
 
 def feed_lines(watched: WatchedCluster) -> list[TopLine]:
@@ -276,7 +276,7 @@ def _ownership(group: WatchedGroup, names: Names, minutes: int, now_ms: int, wid
     lines.append(TopLine(((" " * (wide + 1) + begin + fitted(end, max(1, room - len(begin)), is_number=True), DIM),)))
     legend = [f"{letter} {display_name(owner)}" for owner, letter in letters.items()]
     text = ", ".join([*legend[:20], *([f"{len(legend) - 20} more owners"] if len(legend) > 20 else [])])
-    lines += wrapped(f"{text}; {UNOWNED} no owner, {NO_MEMBERS} no members", width, DIM)
+    lines += wrapped(f"{text}; {UNOWNED} no owner, {BRIEFLY} for a moment none, {NO_MEMBERS} no members", width, DIM)
     return lines + (
         [TopLine(((f"{left_out:,} partitions with fewer changes are not drawn", DIM),))] if left_out else []
     )
@@ -287,7 +287,7 @@ def _pieces(characters: str) -> Iterable[tuple[str, str]]:
     start = 0
     for place in range(1, len(characters) + 1):
         if place == len(characters) or characters[place] != characters[start]:
-            yield characters[start:place], ALARM if characters[start] == UNOWNED else ""
+            yield characters[start:place], ALARM if characters[start] in (UNOWNED, BRIEFLY) else ""
             start = place
 
 
@@ -380,6 +380,6 @@ def rebalance_lines(
     lines += _section("WHAT AVOIDS IT  (c copies the command under the cursor)")
     for each in [*view.remedies, Remedy("Every event of it:", ("explain",), ("--verbose",))]:
         whole = command(command_words(each.verb, [group.listed.group_id], each.options))
-        lines += wrapped(display_sentence(each.text), width)
+        lines += wrapped(display_sentence(each.text), width, key=whole)
         lines += wrapped(whole, width, BOLD, key=whole, indent="  ")
     return lines

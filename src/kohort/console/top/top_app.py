@@ -58,7 +58,7 @@ kohort top shows the groups of a cluster as they move, and why they did.
 
 Keys, everywhere
   j k, arrows, page keys, g G     move
-  Enter                           open the group or the rebalance under the cursor
+  Enter                           open what is under the cursor
   Esc                             back; in the list of groups: drop the search
   Tab                             the other list, or the next part of a screen
   ?                               this page
@@ -431,7 +431,7 @@ class GroupScreen(TopScreen):
     def title_text(self, now_ms: int) -> str:  # noqa: ARG002
         """Return the name of the group, and its state."""
         group = self.app.watched.groups.get(self._group_id)
-        return f"{display_name(self._group_id)}  {'' if group is None else display_name(group.listed.state or '?')}"
+        return f"{'gone' if group is None else display_name(group.listed.state or '?')}  {display_name(self._group_id)}"
 
     def draw_body(self, now_ms: int) -> None:
         """Show all of it."""
@@ -499,7 +499,8 @@ class TopApp(App[None]):  # type: ignore[misc]
     """The screens over what a poller knows; `command` returns the whole line of a command's words."""
 
     CSS = """
-    Screen, #head, #keys, #detail, #body, #feed { background: ansi_default; color: ansi_default; text-wrap: nowrap; }
+    Screen, #head, #keys, #detail, #body, #feed { background: ansi_default; color: ansi_default; text-wrap: nowrap;
+        text-overflow: ellipsis; }
     #head, #keys, #detail { height: 1; }
     #detail { height: 2; }
     #body { height: 1fr; }

@@ -19,7 +19,9 @@ from kohort.console.top.group_lines import (
     table_cells,
     wrapped,
 )
-from kohort.drawing.display_text import cells
+from kohort.drawing.display_text import TimeAxis, cells
+from kohort.drawing.ownership_characters import letters_of, strip
+from kohort.drawing.ownership_drawing import Lane, OwnedSpan
 from kohort.model.ids import TopicPartition
 
 HOSTILE = ("\x1b[31m[bold]x", "g" * 249, "", "\u202egnp.exe", "日本語" * 60, "\udcff", "a\nb", "e\u0301" * 90)
@@ -48,9 +50,9 @@ def test_a_group_that_stood_still_shows_who_owned_what_why_and_at_what_cost() ->
     shown = texts(group_lines(watched, group, 5, 20_000, 80))
     assert "b is gone: it left or was evicted" in shown
     assert "16 unowned partition-seconds" in shown
-    strips = [line.split()[1] for line in shown.splitlines() if line.startswith("orders-") and "!" in line]
+    strips = [line.split()[1] for line in shown.splitlines() if line.startswith("orders-") and ":" in line]
     assert len(strips) == 4
-    assert all(strip.strip("ab!") == "" for strip in strips)
+    assert all(set(each) <= set("ab!:") for each in strips)
     assert "a a, b b; ! no owner" in shown
     (key,) = {line.key for line in group_lines(watched, group, 5, 20_000, 80) if line.key}
     assert parsed_key(key) == ("billing", 1)
@@ -113,3 +115,11 @@ def test_columns_that_have_no_room_go_and_the_name_stays_to_the_last() -> None:
 def test_a_text_is_broken_by_its_width_on_a_terminal() -> None:
     assert [line.text for line in wrapped("日本語日本 a bc", 5)] == ["日本", "語日", "本 a", "bc"]
     assert [line.text for line in wrapped("kohort explain x", 8, indent="  ")] == ["  kohort", "  explai", "  n x"]
+
+
+def test_a_strip_shows_owners_and_times_without_one_however_short() -> None:
+    lane = Lane("p-0", [OwnedSpan("x", 0, 40), OwnedSpan("y", 60, 90)], [(40, 60), (81, 82)], [(90, 100)])
+    axis = TimeAxis(0, 100, is_clock=False)
+    assert strip(lane, axis, letters_of(["x", "y"]), 10) == "aaaa!!bb:-"
+    assert strip(lane, axis, letters_of(["x", "y"]), 1) == ":"
+    assert letters_of([str(number) for number in range(54)])["53"] == "*"
