@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup, GroupState
-from kohort.group.events import Event, GenerationFormed, GroupStored, MemberRemoved, PendingMemberDropped, RoundOpened
+from kohort.group.events import (
+    Event,
+    GenerationFormed,
+    GroupDeleted,
+    GroupStored,
+    MemberRemoved,
+    PendingMemberDropped,
+    RoundOpened,
+)
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
@@ -276,6 +284,8 @@ class StandstillChecker(Checker):
             self._rounds[event.group_id] = self._opened(event)
         elif isinstance(event, GenerationFormed):
             self._formed_us[event.group_id] = self.now_us
+        elif isinstance(event, GroupDeleted):
+            self._rounds.pop(event.group_id, None)  # by a conversion to the consumer protocol too, which has no rounds
         elif isinstance(event, PendingMemberDropped):
             # A member that was closed while its id was issued: the round has waited for it (KIP-394).
             self._ended_us[event.group_id] = self.now_us
