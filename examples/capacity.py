@@ -14,7 +14,7 @@ async def main(address: str) -> None:
         return Consumer("orders", bootstrap_servers=address, group_id="billing", assignors=[CapacityAssignor(cores)])
 
     async with member(cores=2) as small, member(cores=6) as large:
-        while len(small.assignment()) + len(large.assignment()) < 8 or not large.assignment():
+        while len(small.assignment()) + len(large.assignment()) < 8 or not (small.assignment() and large.assignment()):
             await asyncio.gather(small.poll(timeout_ms=10), large.poll(timeout_ms=10))
         print(f"2 cores: {len(small.assignment())} partitions, 6 cores: {len(large.assignment())} partitions")
 

@@ -247,15 +247,16 @@ def programs_of(wheel: Path) -> list[str]:
 def run_examples(python: str, extra: str, folder: Path, environment: dict[str, str]) -> None:
     """Run the examples that need no Spark in a folder, and compare what they print. Raises ReleaseFailed."""
     shutil.copytree(ROOT / "examples", folder)
+    others = []
     for script in sorted(folder.glob("*.py")):
         text = script.read_text(encoding="utf-8")
         if script.name.startswith("test_") or "kohort.spark" in text or (extra == CORE and "kohort[" in text):
             continue  # the docstring names an extra that the program needs
         printed = run(f"examples/{script.name}", python, script.name, cwd=folder, environment=environment)
         if printed != script.with_suffix(".txt").read_text(encoding="utf-8"):
-            raise ReleaseFailed(
-                f"examples/{script.name} prints something else than {script.stem}.txt:\n{printed[-2_000:]}"
-            )
+            others.append(f"examples/{script.name} prints something else than {script.stem}.txt:\n{printed[-2_000:]}")
+    if others:
+        raise ReleaseFailed("\n".join(others))
 
 
 def write_sbom(wheel: Path, python: str, target: Path) -> None:
