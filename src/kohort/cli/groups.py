@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kohort.cli.cluster import ends_of, require_group, require_partitions, with_admin
 from kohort.cli.gateway import group_orders
 from kohort.cli.group_state.group_events import now_ms, recent_histories, recent_history
+from kohort.cli.group_state.repeated_looks import add_watch, watching
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (
@@ -29,7 +30,6 @@ from kohort.cli.terminal.options import (
 )
 from kohort.cli.terminal.output import Cell
 from kohort.cli.terminal.record_lines import iso_time
-from kohort.cli.watch import add_watch, watching
 from kohort.client.admin.group_descriptions import GroupDescription, MemberDescription
 from kohort.drawing.display_text import duration
 from kohort.group.explain.explain_text import Names, clause_of, refusal, sentence, title

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from kohort.cli.terminal.options import Parser
 
 VERBS = (
+    "doctor",
     "broker",
     "gateway",
     "topics",

@@ -6,10 +6,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import ends_of, require_topics, with_admin
+from kohort.cli.group_state.repeated_looks import add_watch, watching
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb
-from kohort.cli.watch import add_watch, watching
 from kohort.model.ids import EVENT_TOPIC, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:

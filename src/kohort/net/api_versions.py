@@ -70,6 +70,15 @@ class BrokerVersions:
         lowest, highest = self._features.get(name, (0, -1))
         return lowest <= version <= highest
 
+    def span(self, api: Api) -> str:
+        """Return the versions of an API that the broker supports, such as 0-9; empty for none."""
+        lowest, highest = self._ranges.get(api, (0, -1))
+        return f"{lowest}-{highest}" if highest >= 0 else ""
+
+    def highest(self, feature: str) -> int:
+        """Return the highest version of a feature that the broker supports; 0 for none."""
+        return self._features.get(feature, (0, 0))[1]
+
     def level(self, feature: str) -> int:
         """Return the level of a feature that the cluster has finalized; 0 is off (KIP-584)."""
         return self._finalized.get(feature, 0)

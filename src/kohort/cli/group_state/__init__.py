@@ -1,1 +1,1 @@
-"""What commands know of groups: the events that a broker has stored, and the state that the cluster reports."""
+"""What commands know of groups: events that a broker has stored, the state that a cluster reports, and --watch."""

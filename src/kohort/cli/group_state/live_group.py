@@ -58,9 +58,16 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> ReadGroup:
     offers: Mapping[str, tuple[str, ...]] = {} if history is None else history.protocols
     settings = await coordinator_settings(admin, args.group)
     doubts: list[str] = []
-    limits = Limits(
-        has_consumer_protocol=await admin.has_consumer_protocol(args.group),
-        server_assignor=server_side(args, described, settings, doubts),
+    assignor = server_side(args, described, settings, doubts)
+    limits = group_limits(settings, assignor, has_consumer_protocol=await admin.has_consumer_protocol(args.group))
+    return ReadGroup(live_group(described, topics, limits, offers), limits, settings, doubts, history)
+
+
+def group_limits(settings: Mapping[str, str], assignor: ServerAssignor, *, has_consumer_protocol: bool) -> Limits:
+    """Return what the cluster allows a group, by the settings of its coordinator."""
+    return Limits(
+        has_consumer_protocol=has_consumer_protocol,
+        server_assignor=assignor,
         policy=(settings.get(POLICY) or "").lower() or None,
         min_embedded_version=as_number(settings.get(EMBEDDED)),
         max_consumer_size=as_number(settings.get(CONSUMER_SIZE)),
@@ -68,8 +75,17 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> ReadGroup:
         is_ours=EMBEDDED in settings,
         ignores_echoed_data=settings.get(ECHOED) == "true",
     )
+
+
+def live_group(
+    described: GroupDescription,
+    topics: Mapping[str, tuple[bytes, int]],
+    limits: Limits,
+    offers: Mapping[str, tuple[str, ...]],
+) -> LiveGroup:
+    """Return a group as plans see it. `offers` are the assignors that members offer, as far as events show them."""
     names = Names({each.member_id: Identity(each.client_id, each.instance_id) for each in described.members})
-    live = LiveGroup(
+    return LiveGroup(
         described.group_id,
         described.group_type,
         described.state,
@@ -81,7 +97,6 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> ReadGroup:
         ),
         topics,
     )
-    return ReadGroup(live, limits, settings, doubts, history)
 
 
 def has_state(member: MemberDescription, group: GroupDescription, limits: Limits) -> bool:
