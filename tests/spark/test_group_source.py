@@ -10,7 +10,7 @@ import pytest
 from tests.spark.cluster import Topic
 
 from kohort.client import Admin
-from kohort.spark import progress
+from kohort.spark import progress, read_lag
 from kohort.spark.source.data_source import register
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -96,6 +96,9 @@ def test_two_queries_share_a_group_each_row_is_read_once_and_stop_leaves_it(spar
     running = [first.start(processingTime="100 milliseconds")]
     running[0].processAllAvailable()
     assert first.values == Counter(values)
+    lags = read_lag(running[0])
+    assert (len(lags), {lag.reason for lag in lags.values()}) == (3, {None})
+    assert all(lag.records is not None and lag.records <= 1 and lag.seconds is not None for lag in lags.values())
     second = Query(spark, topic, tmp_path / "second")
     running.append(second.start(processingTime="100 milliseconds"))
     while not second.values:
@@ -107,6 +110,7 @@ def test_two_queries_share_a_group_each_row_is_read_once_and_stop_leaves_it(spar
     assert first.values + second.values == Counter(values)
     for query in running:
         query.stop()
+        assert read_lag(query) == {}
     topic.wait_until_empty()
     assert sum(topic.committed().values()) <= len(values)
 

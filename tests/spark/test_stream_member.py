@@ -15,7 +15,13 @@ from kohort.client import Admin, UnknownTopic
 from kohort.client.cluster.list_offsets import list_ends
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.control_socket import report_ended, report_finished, socket_path, wait_until_left
+from kohort.spark.membership.control_socket import (
+    report_ended,
+    report_finished,
+    request_lags,
+    socket_path,
+    wait_until_left,
+)
 from kohort.spark.membership.stream_offset import CommitMark, StreamOffset
 from kohort.spark.options.source_options import TriggerLimits
 from kohort.wire.record_batches import Record
@@ -74,6 +80,38 @@ def test_a_batch_that_the_application_says_is_done_is_committed_before_the_next_
             assert await committed(topic) == {0: 10, 1: 10, 2: 10}
             async with Job(topic, protocol=protocol) as second:
                 await second.until(lambda: second.owned > 0)
+
+    topic.run(scenario())
+
+
+def test_a_program_reads_the_lag_of_a_query_through_its_reader(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic.fill(30)
+
+    async def scenario() -> None:
+        async with Job(topic) as job:
+            await job.batch()
+            name, gate = job.checkpoint.to_json()["reader"], job.member.gate
+            lags = await asyncio.to_thread(request_lags, name)
+            assert {each: lag.oldest for each, lag in lags.items()} == {
+                each: lag.oldest for each, lag in (await gate.lags()).items()
+            }
+            assert [lag.records for lag in lags.values()] == [10, 10, 10], "the batch is not committed yet"
+            assert all(
+                lag.seconds is not None and lag.oldest is not None and lag.oldest.offset == 0 for lag in lags.values()
+            )
+            assert not await job.look()
+            lags = await asyncio.to_thread(request_lags, name)
+            assert [(lag.records, lag.seconds) for lag in lags.values()] == [(0, 0.0)] * 3
+
+            async def refused() -> None:
+                raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "this user may not")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(gate, "lags", refused)
+                with pytest.raises(KafkaError, match="this user may not"):
+                    await asyncio.to_thread(request_lags, name)
+        with pytest.raises(KafkaError, match="no reader answers at"):
+            request_lags(name)
 
     topic.run(scenario())
 

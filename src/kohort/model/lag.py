@@ -8,10 +8,10 @@ offsets that a cleaner left empty are no records. No value is negative; one that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 CLOCK_SKEW_MS = 1_000
 """A timestamp that is ahead of our clock by no more than this is of now: clocks that NTP sets differ by less."""
@@ -105,6 +105,17 @@ class Lag:
     def deleted(self) -> int:
         """How many offsets the log deleted before they were read."""
         return 0 if self.offset is None or self.start is None else max(0, self.start - self.offset)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as `from_json` reads it."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Lag:
+        """Return what `to_json` made."""
+        reason, oldest = found["reason"], found["oldest"]
+        read = {"reason": reason and LagReason[reason.upper()], "oldest": oldest and OldestRecord(*oldest)}
+        return cls(**{**found, **read})
 
 
 def lag_of(offset: int | None, log: LogEnds, unread: UnreadRecords, now_ms: int) -> Lag:

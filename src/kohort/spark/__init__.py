@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kohort.spark.java import JavaMissing as JavaMissing
     from kohort.spark.membership.group_progress import GroupProgress as GroupProgress
     from kohort.spark.membership.group_progress import progress as progress
+    from kohort.spark.membership.group_progress import read_lag as read_lag
     from kohort.spark.rows.rounds import OffsetRange as OffsetRange
     from kohort.spark.rows.rounds import Round as Round
     from kohort.spark.running_session import QueryFailed as QueryFailed
@@ -48,7 +49,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.spark.group_stream": "GroupStream",
         "kohort.spark.into_table": "ExactlyOnce exactly_once for_each_batch in_one_step",
         "kohort.spark.java": "JavaMissing",
-        "kohort.spark.membership.group_progress": "GroupProgress progress",
+        "kohort.spark.membership.group_progress": "GroupProgress progress read_lag",
         "kohort.spark.rows.rounds": "OffsetRange Round",
         "kohort.spark.running_session": "QueryFailed await_termination",
         "kohort.spark.schemas.bad_record": "Reason dead_letters",

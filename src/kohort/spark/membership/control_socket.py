@@ -2,7 +2,8 @@
 
 Spark calls the reader in one process and the listeners of the session in another. The listeners use the socket to
 report that a batch is finished, long before Spark requests the next one, and that the query has ended; other readers of
-the application request what this one reads. The sockets are in a directory that only this user may enter.
+the application request what this one reads, and programs its lag. The sockets are in a directory that only this user
+may enter.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 from kohort.spark.membership.stream_offset import StreamOffset
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,9 @@ class Controlled(Protocol):
 
     def describe(self) -> Mapping[str, Any]:
         """Return what other readers of the application compare with themselves."""
+
+    async def lags(self) -> Mapping[TopicPartition, Lag]:
+        """Return how far the group is behind in each owned partition. Raises KafkaError."""
 
 
 class ControlSocket:
@@ -126,12 +132,26 @@ def remove_stale(folder: Path) -> None:
 
 def report_finished(name: str, end: Mapping[str, Any]) -> bool:
     """Report that Spark has finished the batch that ends at `end`; return whether the reader confirmed it."""
-    return _send(name, {"done": dict(end)})
+    return _request(name, {"done": dict(end)}) is not None
 
 
 def report_ended(name: str) -> bool:
     """Report that the query has ended; return whether the reader was still a member and confirmed it."""
-    return _send(name, {"ended": True})
+    return _request(name, {"ended": True}) is not None
+
+
+def request_lags(name: str) -> dict[TopicPartition, Lag]:
+    """Return how far the group is behind in each partition that a reader owns. Raises KafkaError."""
+    if (answer := _request(name, {"lags": True})) is None:
+        text = (
+            f"no reader answers at {socket_path(name)}: its query has ended, or runs in a driver on another host or of"
+            " another user; Admin.lag(group) has the lag of any group"
+        )
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
+    found = json.loads(answer)
+    if "error" in found:
+        raise KafkaError(ErrorCode(found["code"]), found["error"])
+    return {TopicPartition(topic, number): Lag.from_json(lag) for topic, number, lag in found["lags"]}
 
 
 def wait_until_left(name: str) -> bool:
@@ -151,18 +171,27 @@ async def _answer(member: Controlled, request: Mapping[str, Any]) -> bytes:
         await member.leave("the query has ended")
     elif "describe" in request:
         return json.dumps(member.describe()).encode()
+    elif "lags" in request:
+        try:
+            lags = await member.lags()
+        except KafkaError as error:
+            return json.dumps({"error": error.text, "code": int(error.code)}).encode()
+        return json.dumps({"lags": [(*each, lag.to_json()) for each, lag in lags.items()]}).encode()
     return b""
 
 
-def _send(name: str, request: Mapping[str, Any]) -> bool:
+def _request(name: str, request: Mapping[str, Any]) -> bytes | None:
+    """Return the line that a reader answers, None where it does not."""
     if not name or not is_private(directory()) or not socket_path(name).exists():
-        return False
+        return None
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(_TIMEOUT_S)
         try:
             connection.connect(str(socket_path(name)))
             connection.sendall(json.dumps(request).encode() + b"\n")
-            return connection.recv(1) == b"\n"
+            with connection.makefile("rb") as answers:
+                line = answers.readline()
+            return line if line.endswith(b"\n") else None
         except OSError as error:
             log.info("reader %s does not answer on its control socket: %s", name, error)
-            return False
+            return None

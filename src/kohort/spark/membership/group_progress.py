@@ -7,6 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
+from kohort.spark.membership.control_socket import request_lags
+
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
@@ -29,6 +33,8 @@ class GroupProgress:
     longest_lag: int
     rebalances: int
     read_again: int
+    reader: str = ""
+    """The name of the control socket of a query's source."""
 
     def __str__(self) -> str:
         return (
@@ -54,7 +60,7 @@ class GroupProgress:
     def from_json(cls, found: Mapping[str, Any]) -> GroupProgress:
         """Return what `to_json` wrote beside `group` and `generation`. Raises KeyError for anything else."""
         shown = {name: found[shown] for name, shown in _SHOWN.items()}
-        return cls(group=found["group"], generation=found["generation"], **shown)
+        return cls(group=found["group"], generation=found["generation"], reader=found.get("reader", ""), **shown)
 
 
 _SHOWN = {
@@ -71,6 +77,18 @@ def progress(query: StreamingQuery) -> tuple[GroupProgress, ...]:
     """Return the progress of each source `kohort` of a query, as of its last trigger; nothing before the first."""
     last = query.lastProgress
     return () if last is None else tuple(group_progress(source.latestOffset for source in last.sources))
+
+
+def read_lag(query: StreamingQuery) -> dict[TopicPartition, Lag]:
+    """Have the sources `kohort` of a query read how far its group is behind in each partition that they own.
+
+    In records and in seconds, from what is committed, as `GroupStream.read_lag`: the batch that is being written is
+    behind. Nothing before the first trigger and after the end. Raises KafkaError, also where the driver of the query
+    is on another host.
+    """
+    if not query.isActive:
+        return {}
+    return {each: lag for source in progress(query) for each, lag in request_lags(source.reader).items()}
 
 
 def group_progress(latest_offsets: Iterable[str | None]) -> Iterator[GroupProgress]:

@@ -22,6 +22,8 @@ from kohort.client.cluster.offset_specs import ISOLATION
 from kohort.client.errors import CommitFailed, UnknownTopic
 from kohort.client.membership.user_callbacks import RebalanceListener
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 from kohort.spark.membership.application import Calls
 from kohort.spark.membership.checkpoint import Checkpoint
 from kohort.spark.membership.control_socket import ControlSocket
@@ -222,6 +224,10 @@ class StreamMember:
     def describe(self) -> Mapping[str, Any]:
         """Return this reader as other readers of the application need it."""
         return self.reader.to_json()
+
+    async def lags(self) -> Mapping[TopicPartition, Lag]:
+        """Return how far the group is behind in each owned partition. Raises KafkaError."""
+        return await self.gate.lags()
 
     @property
     def reader(self) -> SiblingReader:
