@@ -97,6 +97,20 @@ def test_the_gateway_reads_the_file_that_its_chart_renders(helm: str) -> None:
     assert pods["template"]["spec"]["terminationGracePeriodSeconds"] >= several.drain_ms / 1_000 + 5
 
 
+def test_only_a_setting_that_needs_a_restart_replaces_the_pods(helm: str) -> None:
+    base = (*IMAGE, "--set", "replicas=2,instances.existingSecret=s")
+
+    def pods(*options: str) -> Any:
+        rendered = manifests(helm, "kohort-gateway", *base, *options)
+        return next(each["spec"]["template"] for each in rendered if each["kind"] == "StatefulSet")
+
+    assert (
+        pods("--set", "policies[0].treatment=observe,replicas=3,settings.max_connections=9,settings.advertised=x")
+        == pods()
+    )
+    assert pods("--set", "settings.events=topic") != pods()
+
+
 def test_values_of_the_guide_render(helm: str, tmp_path: Path) -> None:
     guide = (ROOT / "docs" / "guide" / "install.md").read_text(encoding="utf-8")
     [values] = re.findall(r"^```yaml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
