@@ -23,7 +23,7 @@ try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
 except ImportError as cause:
-    raise ImportError(f"kohort.client.prometheus needs prometheus-client: {install_command('metrics')}") from cause
+    raise ImportError(f"kohort.ConsumerCollector needs prometheus-client: {install_command('metrics')}") from cause
 
 CONSUMER, PRODUCER = "kohort_consumer", "kohort_producer"
 """How names begin."""
