@@ -15,5 +15,5 @@ def shown(document: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         path.write_text(shown(path.read_text(encoding="utf-8")), encoding="utf-8")

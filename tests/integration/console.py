@@ -1,11 +1,13 @@
 """Runs the `console` blocks of a document as a reader would type them, and gives back what really came out.
 
-`kohort broker … &` is started on a free port and kept running; everything else is a shell command in the same
-directory. What differs from run to run (ports, ids, times) is written the way the documents write it.
+`kohort broker … &`, `kohort console &` and members of a group run beside the others, the first two on free ports, until
+`kill %N`; everything else is a shell command in the same directory. What differs from run to run (ports, ids, times) is
+written the way the documents write it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -14,7 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from kohort import Admin, KafkaError
+
 ADDRESS = "127.0.0.1:9092"
+MEMBER = re.compile(r"kohort consume .*--group (\w+)")
 
 
 class Step(NamedTuple):
@@ -40,8 +45,23 @@ def steps(document: str) -> Iterator[Step]:
             yield Step(first + start, "\n".join(command), "\n".join(lines[at:end]))
 
 
+async def have_read(address: str, group: str, members: int) -> None:
+    """Wait until a group has so many members, is stable, and has read everything."""
+    async with asyncio.timeout(30), Admin(address) as admin:
+        while True:
+            try:
+                found = (await admin.describe_groups([group]))[group]
+                committed = await admin.group_offsets(group)
+                ends = await admin.list_offsets(dict.fromkeys(committed, "latest"))
+            except KafkaError:
+                continue  # it has no members yet
+            has_read = all(ends[partition].offset == at.offset for partition, at in committed.items())
+            if found.state == "Stable" and len(found.members) == members and committed and has_read:
+                return
+
+
 class Console:
-    """A directory, an environment and at most one broker that runs in it."""
+    """A directory, an environment, and what runs in it, numbered from 1 as a shell does."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -51,12 +71,26 @@ class Console:
             "COLUMNS": "100",
         }
         self.environment.pop("KOHORT_BOOTSTRAP", None)
-        self.broker: subprocess.Popen[str] | None = None
+        self.jobs: list[subprocess.Popen[str]] = []
+        self.members: dict[int, str] = {}
+        """The group of each job that is a member of one."""
 
     def run(self, command: str) -> str:
         """Run a command and return its output, stdout and stderr as they came."""
-        if command.startswith("kohort broker ") and command.endswith(" &"):
-            return self.normal(self.start_broker(command))
+        if command.startswith(("kohort broker ", "kohort console")) and command.endswith(" &"):
+            return self.normal(self.start_server(command.removesuffix(" &")))
+        if command.startswith("kill %"):
+            for number in re.findall(r"%(\d+)", command):
+                self.end(int(number))
+            return ""
+        # A reader types more slowly than a group moves: its members have joined, and have read what was written.
+        for group in set(self.members.values()):
+            members = sum(each == group for each in self.members.values())
+            asyncio.run(have_read(self.environment["KOHORT_BOOTSTRAP"], group, members))
+        if (member := MEMBER.match(command)) and command.endswith(" &"):
+            self.jobs.append(self.started(["bash", "-c", f"exec {command.removesuffix(' &')}"]))
+            self.members[len(self.jobs)] = member[1]
+            return ""
         outcome = subprocess.run(
             ["bash", "-c", command],
             cwd=self.directory,
@@ -69,26 +103,35 @@ class Console:
         )
         return self.normal(outcome.stdout.rstrip("\n"))
 
-    def start_broker(self, command: str) -> str:
-        """Start a broker on a free port and return the line that it prints."""
-        self.close()
-        self.broker = subprocess.Popen(
-            [*command.removesuffix(" &").split(), "--port", "0"],
+    def started(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start a process of the document."""
+        return subprocess.Popen(
+            command,
             cwd=self.directory,
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self.broker.stdout is not None
-        ready = self.broker.stdout.readline().rstrip("\n")
-        self.environment["KOHORT_BOOTSTRAP"] = ready.rpartition(" ")[2]
+
+    def start_server(self, command: str) -> str:
+        """Start a broker, which ends another one, or a console on a free port; return the line that it prints."""
+        is_broker = command.startswith("kohort broker ")
+        if is_broker:
+            self.close()
+        server = self.started([*command.split(), "--port", "0"])
+        self.jobs.append(server)
+        assert server.stdout is not None
+        ready = server.stdout.readline().rstrip("\n")
+        if is_broker:
+            self.environment["KOHORT_BOOTSTRAP"] = ready.rpartition(" ")[2]
         return ready
 
     def normal(self, output: str) -> str:
         """Return output with what differs from run to run as the documents write it."""
         if address := self.environment.get("KOHORT_BOOTSTRAP"):
             output = output.replace(address, ADDRESS)
+        output = re.sub(r"127\.0\.0\.1:\d+/\?token=[\w-]+", "127.0.0.1:8383/?token=…", output)
         output = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "5f0f…", output)
         output = re.sub(r"\bid [\w-]{22}(?![\w-])", "id 6hN1…", output)
         output = re.sub(r'"topic_id": "[\w-]{22}"', '"topic_id": "6hN1…"', output)
@@ -98,14 +141,20 @@ class Console:
         output = re.sub(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", "2026-01-01T00:00:00.000Z", output)
         return re.sub(r"\bin \d+\.\d s\b", "in 0.1 s", output)
 
+    def end(self, number: int) -> None:
+        """End one of the processes, as `kill %N` does, and wait for its end."""
+        job = self.jobs[number - 1]
+        self.members.pop(number, None)
+        job.terminate()
+        job.wait(timeout=10)
+        assert job.stdout is not None
+        job.stdout.close()
+
     def close(self) -> None:
-        """Stop the broker."""
-        if self.broker is not None:
-            self.broker.terminate()
-            self.broker.wait(timeout=10)
-            assert self.broker.stdout is not None
-            self.broker.stdout.close()
-            self.broker = None
+        """End what still runs, the broker last."""
+        for number in range(len(self.jobs), 0, -1):
+            self.end(number)
+        self.jobs.clear()
 
 
 def rewritten(document: str, directory: Path) -> str:

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("test_"))
+PROGRAMS = sorted([*EXAMPLES.glob("*.py"), *EXAMPLES.glob("cookbook/*.py")])
+SCRIPTS = [path for path in PROGRAMS if not path.name.startswith("test_")]
 SPARK = [path for path in SCRIPTS if "kohort.spark" in path.read_text(encoding="utf-8")]
 PLAIN = [path for path in SCRIPTS if path not in SPARK]
-TESTS = sorted(EXAMPLES.glob("test_*.py"))
+TESTS = [path for path in PROGRAMS if path.name.startswith("test_")]
 
 
 def run(*command: str, timeout_s: int = 60) -> subprocess.CompletedProcess[str]:
@@ -27,7 +28,7 @@ def kept(script: Path) -> str:
 
 @pytest.mark.parametrize("script", PLAIN, ids=lambda path: path.name)
 def test_an_example_prints_what_is_kept_beside_it(script: Path) -> None:
-    outcome = run(script.name)
+    outcome = run(str(script))
     assert (outcome.stdout, outcome.stderr) == (kept(script), "")
 
 
@@ -51,5 +52,5 @@ def test_an_example_on_spark_prints_what_is_kept_beside_it(script: Path, printed
 
 @pytest.mark.parametrize("module", TESTS, ids=lambda path: path.name)
 def test_an_example_of_a_test_passes(module: Path) -> None:
-    outcome = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--kohort-seeds", "3", module.name)
+    outcome = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "--kohort-seeds", "3", str(module))
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
