@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -222,3 +223,28 @@ def test_watch_prints_again_until_a_signal_and_ends_with_0(kohort: Commands) -> 
         _, error = process.communicate(timeout=30)
         assert (process.returncode, error) == (0, b"")
     assert kohort("groups", "describe", "no such group", "--watch").status == 2
+
+
+def test_top_once_is_a_table_and_a_document_and_the_screen_needs_a_terminal(
+    kohort: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(kohort, "topped")
+    with member(kohort, "topped", "topped"):
+        kohort.until_state("topped", "Stable")
+        (row,) = [each for each in kohort("top", "--once", "--json").json if each["group"] == "topped"]
+        numbers = ["members", "lag", "lag_is_least", "lag_seconds", "unowned_partition_s"]
+        past = ["rebalancing", "last_cause", "last_rebalance_ms", "is_inferred"]
+        assert list(row) == ["group", "type", "state", "protocol", *numbers, *past]
+        assert (row["state"], row["members"], row["is_inferred"]) == ("Stable", 1, False)
+        assert row["last_cause"].endswith("joined")
+        table = kohort("top", "--once")
+    assert table.rows[0][:2] == ["GROUP", "TYPE"]
+    assert ["topped", "classic", "range", "Stable", "1"] in [each[:5] for each in table.rows]
+    assert kohort("top", "--json").status == 2
+    screen = kohort("top")
+    assert (screen.status, "kohort top --once prints a table" in screen.err) == (2, True)
+    monkeypatch.delitem(sys.modules, "kohort.console.top.top_app", raising=False)
+    monkeypatch.setitem(sys.modules, "textual.app", None)
+    assert "kohort[top]" in kohort("top").err
+    gone = kohort("top", "--once", "--bootstrap-server", "127.0.0.1:1")
+    assert (gone.status, "no broker answers at 127.0.0.1:1" in gone.err) == (1, True)

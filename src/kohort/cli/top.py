@@ -53,12 +53,12 @@ def run(args: argparse.Namespace) -> int:
         raise CommandFailed(f"--interval is {args.interval} ms: the least is {LEAST_MS} ms", USAGE)
     if args.once:
         return run_against(args.bootstrap_server, lambda: _once(args))
-    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()) or os.environ.get("TERM") == "dumb":
-        raise CommandFailed("kohort top draws a screen and needs a terminal: kohort top --once prints a table", USAGE)
     try:
         from kohort.console.top.top_app import TopApp
     except ImportError as error:
         raise CommandFailed(str(error)) from error
+    if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()) or os.environ.get("TERM") == "dumb":
+        raise CommandFailed("kohort top draws a screen and needs a terminal: kohort top --once prints a table", USAGE)
     logging.basicConfig(handlers=[logging.NullHandler()])  # a line of the log would be drawn across the screen
     return run_against(args.bootstrap_server, lambda: _screen(args, TopApp))
 

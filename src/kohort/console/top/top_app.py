@@ -118,11 +118,8 @@ class Lines(Widget):  # type: ignore[misc]  # Textual's types are not read
     def __init__(self, **more: Any) -> None:
         super().__init__(**more)
         self._rows: Sequence[Any] = ()
-        self._key_of: Callable[[Any], str] = lambda row: row.key
-        self._line_of: Callable[[Any], TopLine] = lambda row: row
         self._head: TopLine | None = None
-        self.cursor = 0
-        self._first = 0
+        self.cursor = self._first = 0
 
     def show(
         self,
@@ -132,7 +129,7 @@ class Lines(Widget):  # type: ignore[misc]  # Textual's types are not read
         head: TopLine | None = None,
     ) -> None:
         """Show rows; `line_of` is called for those that are seen."""
-        key = self.key
+        key = self.key if self._rows else ""
         self._rows, self._key_of, self._line_of, self._head = rows, key_of, line_of, head
         if key and key != self.key:
             self.cursor = next((place for place, row in enumerate(rows) if key_of(row) == key), self.cursor)
@@ -239,16 +236,10 @@ class TopScreen(Screen[Any]):  # type: ignore[misc]
         return int(self.size.width) or 80
 
     def on_mount(self) -> None:
-        """Draw it for the first time."""
+        """Draw it; also in a new size, and when another screen was before it."""
         self.draw()
 
-    def on_resize(self) -> None:
-        """Draw it in its new size."""
-        self.draw()
-
-    def on_screen_resume(self) -> None:
-        """Draw it as it is now: another screen was before it."""
-        self.draw()
+    on_resize = on_screen_resume = on_mount
 
     def draw(self) -> None:
         """Draw all parts as they are now."""
@@ -388,11 +379,11 @@ class GroupsScreen(TopScreen):
                 self.draw()
 
         lines = [TopLine(((text, ""),), f"={name}") for name, (text, _) in choices.items()]
-        self.app.push_screen(MenuScreen("order" if what == "order" else "only", lines), chosen)
+        self.app.push_screen(ListScreen("order" if what == "order" else "only", lines), chosen)
 
 
-class MenuScreen(TopScreen):
-    """A list of choices; closes with the key of the chosen one, or None."""
+class ListScreen(TopScreen):
+    """A list of choices, or of lines to read; closes with the key of the chosen one, or None."""
 
     KEYS = "Enter choose  Esc back"
 
@@ -405,7 +396,7 @@ class MenuScreen(TopScreen):
         return self._title
 
     def draw_body(self, now_ms: int) -> None:  # noqa: ARG002
-        """Show the choices."""
+        """Show the lines."""
         self.body.show(self._lines)
 
     def on_lines_opened(self, event: Lines.Opened) -> None:
@@ -455,7 +446,7 @@ class GroupScreen(TopScreen):
 class RebalanceScreen(TopScreen):
     """One rebalance of a group."""
 
-    BINDINGS = [("c,enter", "copy")]  # noqa: RUF012
+    BINDINGS = [("c", "copy")]  # noqa: RUF012
     KEYS = "c copy command  Tab next part  Esc back  ? help  q quit"
 
     def __init__(self, group_id: str, number: int) -> None:
@@ -482,17 +473,7 @@ class RebalanceScreen(TopScreen):
             self.app.copy_to_clipboard(self.body.key)
             self.query_one("#keys", Text).show([TopLine((("copied, if this terminal allows it (OSC 52)", BOLD),))])
 
-
-class HelpScreen(TopScreen):
-    """The keys and the columns."""
-
-    def title_text(self, now_ms: int) -> str:  # noqa: ARG002
-        """Return its name."""
-        return "help"
-
-    def draw_body(self, now_ms: int) -> None:  # noqa: ARG002
-        """Show it."""
-        self.body.show([TopLine(((each, ""),)) for each in HELP.splitlines()])
+    on_lines_opened = action_copy
 
 
 class TopApp(App[None]):  # type: ignore[misc]
@@ -541,5 +522,5 @@ class TopApp(App[None]):  # type: ignore[misc]
 
     def action_help(self) -> None:
         """Show the keys."""
-        if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen())
+        if not isinstance(self.screen, ListScreen):
+            self.push_screen(ListScreen("help", [TopLine(((each, ""),)) for each in HELP.splitlines()]))
