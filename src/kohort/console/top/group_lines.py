@@ -263,7 +263,8 @@ def _ownership(group: WatchedGroup, names: Names, minutes: int, now_ms: int, wid
     drawing = ownership_drawing(group.report(now_ms), names, now_ms - minutes * 60_000, now_ms)
     lanes, left_out = drawn_lanes(drawing, LANES)
     if not lanes:
-        return [TopLine((("No owner of any partition was seen.", DIM),))]
+        shared = "Members of a share group read partitions together: none has an owner."
+        return [TopLine(((shared if group.is_shared else "No owner of any partition was seen.", DIM),))]
     letters = letters_of(drawing.owners)
     shown = [display_name(lane.name) for lane in lanes]
     wide = min(max(map(cells, shown)), max(8, width // 4))
@@ -299,7 +300,7 @@ def _members(watched: WatchedCluster, group: WatchedGroup, names: Names, width: 
             Column("MEMBER", 14, 30, 1, lambda each: (display_name(names(each.member_id)), BOLD), is_name=True),
             Column("PARTITIONS", 10, 10, 2, lambda each: (f"{len(each.assignment):,}", ""), is_number=True),
             Column("HOST", 12, 24, 3, lambda each: (display_name(each.client_host), ""), is_name=True),
-            Column("PROTOCOL", 8, 20, 4, lambda each: (_member_state(each, drained), "")),
+            Column("PROTOCOL", 8, 20, 4, lambda each: (_member_state(group, each, drained), "")),
             Column("CLIENT", 12, 24, 5, lambda each: (display_name(each.client_id), ""), is_name=True),
             Column("MEMBER ID", 12, 60, 6, lambda each: (display_name(each.member_id), DIM), is_name=True),
         ),
@@ -310,8 +311,8 @@ def _members(watched: WatchedCluster, group: WatchedGroup, names: Names, width: 
     return [heading(columns), *rows, *(left if len(members) > MEMBERS else [])] if rows else [TopLine((("none", DIM),))]
 
 
-def _member_state(member: Any, drained: set[str]) -> str:
-    words = ["consumer" if member.is_native else "classic", member.phase.lower()]
+def _member_state(group: WatchedGroup, member: Any, drained: set[str]) -> str:
+    words = [group.listed.group_type if member.is_native else "classic", member.phase.lower()]
     words += ["drained"] if member.member_id in drained else []
     return display_name(" ".join(filter(None, words)))
 
@@ -320,7 +321,9 @@ def _partitions(group: WatchedGroup, names: Names, width: int) -> list[TopLine]:
     found = group.partitions()
 
     def owner(line: Any) -> tuple[str, str]:
-        return ("no owner", ALARM) if line.owner is None else (display_name(names(line.owner)), "")
+        if line.owner is None:
+            return ("shared by members", DIM) if group.is_shared else ("no owner", ALARM)
+        return display_name(names(line.owner)), ""
 
     def number(value: float | None) -> str:
         return "?" if value is None else short_number(value)

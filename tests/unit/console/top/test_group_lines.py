@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.console.looks import listed, look, member
 
+from kohort.client.admin.group_descriptions import GroupDescription
 from kohort.console.history.watched_cluster import GroupQuery, WatchedCluster
 from kohort.console.top.group_lines import (
     TopLine,
@@ -123,3 +124,15 @@ def test_a_strip_shows_owners_and_times_without_one_however_short() -> None:
     assert strip(lane, axis, letters_of(["x", "y"]), 10) == "aaaa!!bb:-"
     assert strip(lane, axis, letters_of(["x", "y"]), 1) == ":"
     assert letters_of([str(number) for number in range(54)])["53"] == "*"
+
+
+def test_no_partition_of_a_share_group_lacks_an_owner() -> None:
+    watched = WatchedCluster()
+    watched.fold_listing([listed("s", group_type="share")])
+    both = (member("a-1", 0), member("b-1", 0))
+    described = GroupDescription("s", "Stable", "share", "simple", both, "share", 3, 3)
+    watched.fold_description(1_000, "s", described)
+    shown = texts(group_lines(watched, watched.groups["s"], 5, 20_000, 120))
+    assert "none has an owner" in shown
+    assert "shared by members" in shown
+    assert "no owner" not in shown
