@@ -269,7 +269,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if interval is None:
             return  # no member, as far as is known
         if not is_in_round:
-            interval.committed_ms = now_ms
+            interval.committed(now_ms)
         self._pace_of(member_id, now_ms).committed(now_ms, is_in_round=is_in_round)
 
     # -- updates

@@ -21,6 +21,7 @@ from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
     FLOOD_MS,
+    LEAST_PERIOD_MS,
     LEAST_REPEATED_MS,
     LONGEST_PARKED_MS,
     LONGEST_WHOLE_MS,
@@ -91,6 +92,8 @@ class HeartbeatInterval:
     """When a heartbeat was last answered without an error that its client sends it again for: its session runs on."""
     committed_ms: int = field(init=False)
     """When the member committed last, or was first seen."""
+    commit_gap_ms: int = NO_COMMIT_MS
+    """The time between its last two commits."""
     interval_ms: int = 0
     """What was learnt; 0 when nothing is known."""
     _learnt: LearntInterval = LearntInterval.GUESSED
@@ -125,11 +128,17 @@ class HeartbeatInterval:
         """Whether a wait that begins now would make the next heartbeat late.
 
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
-        member would learn later of a round than without parking, and the whole group with it.
+        member would learn later of a round than without parking, and the whole group with it. So would one that commits
+        each batch, though its client sends the heartbeat again: each time later, so that it comes at another time than
+        those of the members that are not parked, and an eager round waits for both.
         """
-        if self.pace is not ClientPace.FROM_ANSWER or self.is_overtaken:
+        if self.pace is not ClientPace.FROM_ANSWER or self.is_overtaken or now_ms - self.committed_ms >= NO_COMMIT_MS:
             return False
-        return now_ms - self.committed_ms < NO_COMMIT_MS and self.repeat_until_ms(session_timeout_ms) is None
+        return self.commit_gap_ms < LEAST_PERIOD_MS or self.repeat_until_ms(session_timeout_ms) is None
+
+    def committed(self, now_ms: int) -> None:
+        """The member commits, while no round lasts."""
+        self.committed_ms, self.commit_gap_ms = now_ms, now_ms - self.committed_ms
 
     def repeat_until_ms(self, session_timeout_ms: int) -> int | None:
         """Return until when a heartbeat may end with an error after which its client sends it again; None: never.

@@ -267,3 +267,14 @@ def test_a_client_that_would_repeat_later_than_its_next_heartbeat_comes_gets_a_s
         interval.answered(now_ms, is_for_repeat=bool(errors[-1]))
     assert errors == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 4 + [ErrorCode.NONE]
     assert interval.error_for_repeat(7_000) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+@pytest.mark.parametrize(("gap_ms", "is_cut_short"), [(200, True), (5_000, False)])
+def test_kgo_that_commits_each_batch_keeps_the_time_of_its_heartbeats(gap_ms: int, *, is_cut_short: bool) -> None:
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("kgo", "v1.22.2"))
+    interval.begin(0)
+    interval.beat(3_000, SESSION_MS)
+    interval.committed(4_000)
+    interval.committed(4_000 + gap_ms)
+    assert interval.is_cut_short(6_000 + gap_ms, SESSION_MS) is is_cut_short

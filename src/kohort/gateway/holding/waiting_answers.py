@@ -46,6 +46,11 @@ class WaitingAnswer:
         self._repeats = repeats
         self._count = 0
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the coordinator is asked again: its answer takes the place of this one."""
+        return self._repeats.timers.deadline_ms(self) is not None or self._count > 0
+
     def repeat_soon(self) -> None:
         """Ask the coordinator again in a moment."""
         timers, clock = self._repeats.timers, self._repeats.clock

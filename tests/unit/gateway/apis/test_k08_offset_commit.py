@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.gateway.classic_members import Member, group, leave
+from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyTable, Treatment
 from kohort.model.errors import ErrorCode
@@ -73,6 +74,25 @@ def test_a_commit_ends_a_heartbeat_so_that_its_client_sends_it_again() -> None:
     members["a"].gateway.tick(6_310)
     members["a"].answered(HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS), 3, 6_310)
     assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_commit_behind_a_heartbeat_that_is_repeated_for_a_round_waits_for_its_answer() -> None:
+    """Answered as it was parked, without an error, Java learns of the round an interval later."""
+    members = group("a", "b", software=JAVA, session_timeout_ms=45_000)
+    member = members["a"]
+    for now_ms in (3_000, 6_000):
+        member.heartbeat(now_ms)
+    member.errors()
+    heartbeat = member.sent
+    leave(members["b"], 6_300)
+    member.commit(6_301)
+    assert member.to_client == []
+    member.gateway.tick(6_310)
+    refused = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    member.relay.from_broker(b"".join(encode_response(refused, 3, heartbeat)), 6_311)
+    first, second = member.to_client
+    assert decode_response(HeartbeatResponse, 3, first[4:])[1].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert decode_response(OffsetCommitResponse, 2, second[4:])[0] == heartbeat + 1
 
 
 def test_a_commit_is_answered_ahead_of_a_parked_heartbeat_where_the_client_matches_by_id() -> None:

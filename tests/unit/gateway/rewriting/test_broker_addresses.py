@@ -90,7 +90,7 @@ def test_only_addresses_change_and_unknown_tagged_fields_survive(api: Api, versi
         assert found[4:] == frame_of(message, version)[4:]
 
 
-OTHER_HOSTS = (Api.STREAMS_GROUP_HEARTBEAT, Api.DESCRIBE_ACLS, Api.DELETE_ACLS)
+OTHER_HOSTS = (Api.STREAMS_GROUP_HEARTBEAT, Api.STREAMS_GROUP_DESCRIBE, Api.DESCRIBE_ACLS, Api.DELETE_ACLS)
 """Hosts that are no brokers': of applications, for interactive queries, and of rules about clients."""
 
 
