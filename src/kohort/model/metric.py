@@ -85,13 +85,15 @@ class Metric(NamedTuple):
 
 
 MeasuringT = TypeVar("MeasuringT")
+Read = Callable[[MeasuringT, int], float]
+Series = Callable[[MeasuringT], Sampled]
 
 
 class MetricTable(Generic[MeasuringT]):
     """Metrics in an order, and how each is read from an object that measures."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[Metric, Callable[[MeasuringT, int], float]]] = []
+        self._rows: list[tuple[Metric, Read[MeasuringT]]] = []
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -102,19 +104,12 @@ class MetricTable(Generic[MeasuringT]):
         """Return every metric by its name, as it is now."""
         return {metric.name: read(measuring, now_ms) for metric, read in self._rows}
 
-    def add(self, metric: Metric, read: Callable[[MeasuringT, int], float]) -> None:
+    def add(self, metric: Metric, read: Read[MeasuringT]) -> None:
         """Add a metric."""
         self._rows.append((metric, read))
 
     def averages(
-        self,
-        name: str,
-        of: Callable[[MeasuringT], Sampled],
-        text: str,
-        origin: str = "Kafka",
-        *,
-        unit: str = "ms",
-        all_of: str = "",
+        self, name: str, of: Series[MeasuringT], text: str, origin: str = "Kafka", *, unit: str = "ms", all_of: str = ""
     ) -> None:
         """Add average and maximum of a series, and, with `all_of`, how long all of these took together."""
         average = Metric(f"{name}-avg", MetricKind.AVERAGE, unit, origin, f"{text} on average.")
@@ -128,12 +123,12 @@ class MetricTable(Generic[MeasuringT]):
     def frequency(
         self,
         name: str,
-        of: Callable[[MeasuringT], Sampled],
+        of: Series[MeasuringT],
         what: str,
         *,
         is_hourly: bool = False,
         of_sum: bool = False,
-        unit: str = "count",
+        unit: str = "",
     ) -> None:
         """Add how often something happens: KIP-429 counts by the hour, Kafka by the second.
 
@@ -143,17 +138,10 @@ class MetricTable(Generic[MeasuringT]):
         suffix = "-rate-per-hour" if is_hourly else "-rate"
         rate = Metric(name + suffix, MetricKind.RATE, f"per {per}", origin, f"{what}, per {per}.")
         self.add(rate, lambda m, now_ms: of(m).rate(now_ms, per_ms, of_sum=of_sum))
-        total = Metric(f"{name}-total", MetricKind.TOTAL, unit, origin, f"{what}.")
+        total = Metric(f"{name}-total", MetricKind.TOTAL, unit or "count", origin, f"{what}.")
         self.add(total, lambda m, _: of(m).total if of_sum else of(m).count)
 
-    def gauge(
-        self,
-        name: str,
-        read: Callable[[MeasuringT, int], float],
-        text: str,
-        unit: str = "count",
-        origin: str = "Kafka",
-    ) -> None:
+    def gauge(self, name: str, read: Read[MeasuringT], text: str, unit: str = "count", origin: str = "Kafka") -> None:
         """Add a value that is read as it is now."""
         self.add(Metric(name, MetricKind.GAUGE, unit, origin, text), read)
 

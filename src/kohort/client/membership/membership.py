@@ -162,10 +162,6 @@ class Membership:
         finally:
             await self._end()
 
-    def metrics(self) -> dict[str, float]:
-        """Return what this membership measured, by the names of docs/metrics.md."""
-        return self._metrics.values(_now_ms())
-
     @property
     def rebalances(self) -> int:
         """How many rebalances have ended for this member; other threads may ask."""
