@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -113,12 +114,16 @@ class RunningConsole:
 
     def until(self, path: str, part: str, *words: str) -> str:
         """Wait until a part of an open page has words, and return it."""
+        return self.until_match(path, part, *map(re.escape, words))
+
+    def until_match(self, path: str, part: str, *patterns: str) -> str:
+        """Wait until patterns are in a part of an open page, and return it."""
         deadline_s = time.monotonic() + END_S
         text = ""
         with self.updates(path) as changes:
             for changed in changes:
                 text = changed.get(part, text)
-                if all(word in text for word in words):
+                if all(re.search(each, text) for each in patterns):
                     return text
-                assert time.monotonic() < deadline_s, f"{words} in {text}"
-        raise AssertionError(f"the stream has ended; {words} in {text}")
+                assert time.monotonic() < deadline_s, f"{patterns} in {text}"
+        raise AssertionError(f"the stream has ended; {patterns} in {text}")

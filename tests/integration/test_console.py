@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import os
 import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import fastavro
 import pytest
 from tests.integration.running_console import END_S, RunningConsole
+from tests.integration.running_gateway import RunningGateway, free_port
 from tests.integration.test_cli_explain import shared, until
 
 from kohort import Admin, Consumer, Producer
+from kohort.broker.broker import Broker
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.model.ids import TopicPartition
+from kohort.testing import SchemaRegistry
 
 SCRIPT = "<script>alert(1)</script>\x1b[31m"
 
@@ -111,6 +117,134 @@ def test_records_of_a_partition_are_text_json_or_bytes(shared_broker: EmbeddedBr
     assert "offset 2 <" not in later
     assert "is no ISO 8601 time" in console.get("/topic?name=mixed&partition=0&time=yesterday").text
     assert "mixed" in console.get("/topics?q=MIX").text
+
+
+def test_topics_have_their_bytes_and_the_groups_that_read_them(
+    shared_broker: EmbeddedBroker, console: RunningConsole
+) -> None:
+    """A thousand records of which 900 are read: bytes as the broker's disk has them, and a rate while more come."""
+
+    async def scenario(address: str) -> None:
+        async with Admin(address) as admin:
+            await admin.create_topic("measured", partitions=2)
+            async with Producer(address) as producer:
+                for number in range(1000):
+                    await producer.send("measured", b"x" * 100, partition=number % 2)
+            await admin.reset_offsets("measurers", {TopicPartition("measured", each): 450 for each in (0, 1)})
+            page = asyncio.to_thread(console.until, "/live/topics?q=measured", "list", ">1,000<", "lag 100<", "KiB")
+            listed = await page
+            assert "measurers" in listed
+            more = asyncio.create_task(write_more(address))
+            try:
+                rate = r'data-label="Written a second">([1-9][0-9,.]*)<small>about [0-9.,]+ (KiB|bytes)'
+                await asyncio.to_thread(console.until_match, "/live/topic?name=measured", "partitions", rate)
+            finally:
+                more.cancel()
+
+    async def write_more(address: str) -> None:
+        async with Producer(address) as producer:
+            while True:
+                await (await producer.send("measured", b"x" * 100, partition=0))
+
+    asyncio.run(scenario(shared_broker.bootstrap_servers))
+    assert "There is no such topic" in console.get("/topic?name=no-such").text
+
+
+def test_records_are_read_by_the_schemas_of_a_registry(shared_broker: EmbeddedBroker) -> None:
+    """What fastavro wrote is shown as JSON; what cannot be read has its reason, beside its bytes."""
+    order: dict[str, Any] = {
+        "type": "record",
+        "name": "Order",
+        "fields": [
+            {"name": "id", "type": "string"},
+            {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}},
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}]},
+        ],
+    }
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, order, {"id": SCRIPT, "price": Decimal("-12.50"), "at": 1_700_000_000_000})
+    with SchemaRegistry() as registry:
+        avro, text = registry.register("orders-value", order), registry.register("texts-value", {}, "JSON")
+        header = {number: b"\0" + number.to_bytes(4, "big") for number in (avro, text, 999)}
+        values = [header[avro] + written.getvalue(), header[text] + b'{"a": 1}', header[avro] + b"\x01", header[999]]
+        asyncio.run(send_described(shared_broker.bootstrap_servers, values))
+        with RunningConsole(shared_broker.bootstrap_servers, "--schema-registry", registry.url) as running:
+            page = described(running)
+    for words in (
+        f"Avro, schema {avro}", "&#34;price&#34;: &#34;-12.50&#34;", "2023-11-14T22:13:20+00:00",
+        f"JSON, schema {text}",
+        "&lt;script&gt;alert(1)", f"it is not read by schema {avro}, which is Avro", "has no schema with the id 999",
+    ):  # fmt: skip
+        assert words in page, words
+    assert "<script>alert" not in page
+    with RunningConsole(shared_broker.bootstrap_servers, "--schema-registry", registry.url) as running:
+        page = described(running)
+    assert "the schema registry cannot be read" in page
+    assert f"bytes, perhaps of schema {avro}" in page
+
+
+async def send_described(address: str, values: list[bytes]) -> None:
+    async with Admin(address) as admin:
+        await admin.create_topic("described", partitions=1)
+    async with Producer(address) as producer:
+        for value in values:
+            await producer.send("described", value)
+
+
+def described(running: RunningConsole) -> str:
+    while (page := running.get("/topic?name=described&partition=0")).status == 404:
+        pass  # metadata that is a moment older than the topic
+    return page.text
+
+
+def test_the_cluster_has_what_its_brokers_and_gateways_measure(tmp_path: Path) -> None:
+    def opened(broker: Broker) -> str:
+        address, metrics = f"127.0.0.1:{broker.address[1]}", free_port()
+        assert broker.metrics is not None
+        ports = broker.metrics.endpoint.port, metrics, 1
+        options = [word for port in ports for word in ("--metrics-from", f"http://127.0.0.1:{port}")]
+        gateway = RunningGateway(address, metrics=("127.0.0.1", metrics))
+        with gateway, RunningConsole(address, *options) as running:
+            return running.get("/cluster").text
+
+    async def scenario() -> str:
+        broker = Broker(tmp_path, "127.0.0.1", 0, {}, metrics=("127.0.0.1", 0))
+        await broker.start()
+        try:
+            return await asyncio.to_thread(opened, broker)
+        finally:
+            await broker.stop()
+
+    page = asyncio.run(scenario())
+    for words in (
+        "heartbeats parked now", "times that a group fell back", "latency added", "<small>gateway</small>",
+        "open logs", "event loop late", "free on its disk", "<small>broker</small>", "cannot be read: ",
+    ):  # fmt: skip
+        assert words in page, words
+
+
+def test_a_cluster_with_tls_and_a_login_is_reached_by_a_file(tmp_path: Path) -> None:
+    """The file is that of --command-config; commands that the page runs get it too."""
+    pytest.importorskip("cryptography")
+    with EmbeddedBroker(security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-256") as broker:
+        file = tmp_path / "admin.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in broker.java_properties.items()))
+
+        async def scenario() -> None:
+            async with Admin(**broker.client_settings) as admin:
+                await admin.create_topic("secured", partitions=1)
+                await admin.reset_offsets("secured", {TopicPartition("secured", 0): 0})
+
+        asyncio.run(scenario())
+        with RunningConsole(broker.bootstrap_servers, "--command-config", str(file)) as running:
+            running.until("/live/groups", "list", "secured")
+            running.until("/live/topics", "list", "secured", "0 bytes")
+            form = running.get("/action/reset-offsets?id=secured&aim=to-latest").text
+            assert f"--command-config {file}" in form
+            assert "secured-0" in form
+        file.write_text(file.read_text().replace("password=", "password=not-"))
+        with RunningConsole(broker.bootstrap_servers, "--command-config", str(file)) as running:
+            running.until("/live/groups", "problem", "The cluster does not answer since")
 
 
 def test_read_only_it_shows_the_command_and_runs_none(console: RunningConsole) -> None:

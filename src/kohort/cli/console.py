@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from kohort.cli.cluster import run_against
 from kohort.cli.terminal import output
@@ -19,13 +20,16 @@ from kohort.cli.terminal.options import add_cluster, add_json, add_option, numbe
 
 if TYPE_CHECKING:
     from kohort.console.web.console_access import ConsoleAccess
+    from kohort.spark.schemas.registry import Registry
 
 PORT = 8383
+REGISTRY_MS = 3_000
 
 EXAMPLES = """
 kohort console
 kohort console --bootstrap-server kafka-1:9092 --command-config admin.properties
 kohort console --port 0 --json
+kohort console --schema-registry http://registry:8081
 kohort console --path-prefix /kohort --allowed-host ops.example.org --login-header X-Forwarded-User
 """
 
@@ -56,8 +60,29 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add_option(
         parser, "--fleet-report FILE", "the page that `kohort fleet report` has written, for the page Fleet", Path
     )
+    add_option(
+        parser,
+        "--schema-registry URL",
+        "where the schemas of records are (default: schema.registry.url in the file of --command-config)",
+    )
+    add_option(
+        parser,
+        "--metrics-from URL",
+        "metrics of a kohort broker or gateway, such as http://host:9404/metrics; may be repeated",
+        metrics_url,
+        action="append",
+        default=[],
+    )
     add_json(parser, "the address as a JSON object once pages can be opened")
     add_cluster(parser)
+
+
+def metrics_url(text: str) -> str:
+    """Return the address of metrics; the path is /metrics where there is none."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError(f"{text!r} is no address such as http://host:9404/metrics")
+    return text if parts.path.strip("/") else f"{text.rstrip('/')}/metrics"
 
 
 def prefix(text: str) -> str:
@@ -80,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
         text = "" if args.port == 0 else "; --port 0 takes a free one"
         raise CommandFailed(f"cannot listen on {args.host}:{args.port}: {reason_of(error)}{text}", USAGE) from error
     with listening:
-        return run_against(args.bootstrap_server, lambda: _serve(args, listening))
+        registry = _registry(args)
+        return run_against(args.bootstrap_server, lambda: _serve(args, listening, registry))
 
 
 def _family(host: str) -> socket.AddressFamily:
@@ -101,7 +127,27 @@ def _access(args: argparse.Namespace, host: str, port: int) -> ConsoleAccess:
     )
 
 
-async def _serve(args: argparse.Namespace, listening: socket.socket) -> int:
+def _registry(args: argparse.Namespace) -> Registry | None:
+    """Return the client of the schema registry, None where none is named. Raises CommandFailed."""
+    from dataclasses import replace
+
+    from kohort.net.settings_files import read_file
+    from kohort.spark.schemas.registry import PREFIX, URL, Registry, RegistrySettings
+
+    path = args.command_config
+    found = {} if path is None else read_file(Path(path), is_toml=False)
+    given = {name: value for name, value in found.items() if name.startswith(PREFIX)}
+    given |= {} if args.schema_registry is None else {URL: args.schema_registry}
+    if not given:
+        return None
+    try:
+        # A page waits for it.
+        return Registry(replace(RegistrySettings.parse(given), timeout_ms=REGISTRY_MS, retry_ms=1))
+    except (ValueError, ImportError) as error:
+        raise CommandFailed(str(error), USAGE) from error
+
+
+async def _serve(args: argparse.Namespace, listening: socket.socket, registry: Registry | None) -> int:
     import asyncio
 
     from kohort.cli.group_state.cluster_watch import cluster_poller
@@ -118,9 +164,8 @@ async def _serve(args: argparse.Namespace, listening: socket.socket) -> int:
     poller = cluster_poller(args, "kohort-console")
     cluster, watched = poller.cluster, poller.watched
     runs = CommandRuns(args.bootstrap_server, args.command_config)
-    sources = Sources(
-        poller, cluster, partial(event_consumer, args.bootstrap_server, args.security), runs, args.fleet_report
-    )
+    new_consumer = partial(event_consumer, args.bootstrap_server, args.security)
+    sources = Sources(poller, cluster, new_consumer, runs, args.fleet_report, registry, tuple(args.metrics_from))
     site = Site(watched, now_ms, args.bootstrap_server, path, args.allow_changes, args.command_config or "")
     shown = f"[{args.host}]" if ":" in args.host else args.host
     address = f"http://{shown}:{port}{path}/?token={access.token}"

@@ -11,11 +11,18 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from kohort.client import Cluster, Consumer
 from kohort.client.cluster.lag_reader import LagReader
-from kohort.console.cluster_requests import committed_offsets, describe, end_offsets, list_groups
+from kohort.client.cluster.offset_specs import EARLIEST
+from kohort.console.cluster_requests import (
+    committed_offsets,
+    describe,
+    end_offsets,
+    list_groups,
+    log_sizes,
+)
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.history.watched_group import CoordinatedGroup
 from kohort.gateway.server.order_topic import ORDERS, UnreadableOrder, orders_in
@@ -37,11 +44,19 @@ GROUPS = 200
 """Looked at before what they show is on the page."""
 AGED = 10
 """Groups whose unread records are read at a look."""
+TOPICS_S = 5.0
+"""Between two looks at the logs of topics on open pages."""
 METADATA_S = 30.0
 REMARKS = 5
 RETRY_S = 5.0
 
 log = logging.getLogger(__name__)
+
+
+class SetShown(Protocol):
+    """Sets which groups and which topics an open page has."""
+
+    def __call__(self, group_ids: Iterable[str], topics: Iterable[str] = ()) -> None: ...
 
 
 class ClusterPoller:
@@ -66,6 +81,8 @@ class ClusterPoller:
         self._sentence_of = sentence_of
         self._open_s = open_s
         self._shown: Counter[str] = Counter()
+        self._topics: Counter[str] = Counter()
+        self._topics_s = 0.0
         self._pages = 0
         self._due: dict[str, None] = {}
         self._aged: dict[str, None] = {}
@@ -81,15 +98,19 @@ class ClusterPoller:
         self._metadata_s = 0.0
 
     @contextmanager
-    def page_open(self) -> Iterator[Callable[[Iterable[str]], None]]:
+    def page_open(self) -> Iterator[SetShown]:
         """A page is open within the block; yield what sets the groups that are on it, which are looked at each time."""
         shown: list[str] = []
+        shown_topics: list[str] = []
 
-        def show(group_ids: Iterable[str]) -> None:
+        def show(group_ids: Iterable[str], topics: Iterable[str] = ()) -> None:
             self._shown.subtract(shown)
-            shown[:] = group_ids
+            self._topics.subtract(shown_topics)
+            shown[:], shown_topics[:] = group_ids, topics
             self._shown.update(shown)
+            self._topics.update(shown_topics)
             self._shown += Counter()  # drops those on no page
+            self._topics += Counter()
 
         self._pages += 1
         self._wanted.set()
@@ -182,6 +203,10 @@ class ClusterPoller:
                 self._due.pop(each.group_id, None)
             self._notify()
         await self._read_lags()
+        watched.topics.views = cluster.view.topics
+        if self._topics and now_s - self._topics_s >= TOPICS_S:
+            self._topics_s = now_s
+            await self.look_at_topics(list(self._topics))
         watched.succeed(list(self._remarks)[:REMARKS])
 
     def _in_turn(self) -> list[str]:
@@ -215,6 +240,21 @@ class ClusterPoller:
             self._missing |= missing
             await self.cluster.refresh()
         self._missing -= self.cluster.view.topics.keys()
+
+    async def look_at_topics(self, names: Iterable[str]) -> None:
+        """Read where the logs of topics begin and end, and their bytes. Raises KafkaError, OSError, TimeoutError."""
+        cluster, topics = self.cluster, self.watched.topics
+        topics.views = views = cluster.view.topics
+        refused: dict[str, None] = {}
+        partitions = [
+            TopicPartition(name, number) for name in names if name in views for number in views[name].partitions
+        ]
+        first = await end_offsets(cluster, partitions, refused.setdefault, EARLIEST)
+        end = await end_offsets(cluster, partitions, refused.setdefault)
+        sizes = await log_sizes(cluster, {each.topic for each in partitions}, refused.setdefault)
+        topics.fold(self._now_ms(), first, end, sizes)
+        topics.remark = "; ".join(list(refused)[:REMARKS])
+        self.watched.version += 1
 
     async def _read_lags(self) -> None:
         """Read the lags in seconds of groups on open pages, a few at each look: those read longest ago come first."""

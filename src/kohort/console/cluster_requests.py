@@ -22,6 +22,7 @@ from kohort.model.ids import TopicPartition
 from kohort.wire.apis import Api
 from kohort.wire.messages import (
     DescribeGroupsRequest,
+    DescribeLogDirsRequest,
     ListGroupsRequest,
     OffsetFetchRequest,
 )
@@ -127,9 +128,9 @@ async def committed_offsets(
 
 
 async def end_offsets(
-    cluster: Cluster, partitions: Iterable[TopicPartition], refused: Refused
+    cluster: Cluster, partitions: Iterable[TopicPartition], refused: Refused, which: int = LATEST
 ) -> dict[TopicPartition, int]:
-    """Return where the logs of partitions end; those that do not exist, or cannot be read, are left out."""
+    """Return where the logs of partitions end, or with EARLIEST begin; leave out those that cannot be read."""
     topics = cluster.view.topics
     wanted = [
         each
@@ -139,11 +140,42 @@ async def end_offsets(
     if not wanted:
         return {}
     try:
-        return await list_ends(cluster, wanted, LATEST, gone=set(), unknown_ms=0)
+        return await list_ends(cluster, wanted, which, gone=set(), unknown_ms=0)
     except PartitionErrors as error:
         refused(error.text)
         left = [each for each in wanted if each not in error.codes]
-        return await end_offsets(cluster, left, refused) if len(left) < len(wanted) else {}
+        return await end_offsets(cluster, left, refused, which) if len(left) < len(wanted) else {}
+
+
+async def log_sizes(cluster: Cluster, topics: Iterable[str], refused: Refused) -> dict[TopicPartition, int]:
+    """Return the bytes of the logs of topics on the disks of their leaders, as far as brokers show them."""
+    views = cluster.view.topics
+    wanted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for name in topics:
+        for number, each in (views[name].partitions if name in views else {}).items():
+            wanted[each.leader][name].append(number)
+    found: dict[TopicPartition, int] = {}
+    for node_id, by_topic in wanted.items():
+        if (broker := cluster.view.brokers.get(node_id)) is None:
+            continue
+        named = [
+            DescribeLogDirsRequest.DescribableLogDirTopic(topic=name, partitions=numbers)
+            for name, numbers in by_topic.items()
+        ]
+        try:
+            response = await cluster.call(broker, DescribeLogDirsRequest(topics=named))
+            raise_refusal(response.error_code, f"{broker.address} does not show the sizes of its logs")
+        except KafkaError as error:
+            refused(error.text)
+            continue
+        for disk in response.results:
+            if disk.error_code:
+                refused(f"{broker.address} does not show the sizes of its logs: {error_for(disk.error_code).text}")
+            for topic in disk.topics:
+                for entry in topic.partitions:
+                    if not entry.is_future_key:
+                        found[TopicPartition(topic.name, entry.partition_index)] = entry.partition_size
+    return found
 
 
 def _by_coordinator(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kohort.client.admin.group_descriptions import GroupDescription
 from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary, WatchedGroup
+from kohort.console.history.watched_topics import WatchedTopics
 from kohort.gateway.assigning.orders import names_of
 from kohort.gateway.server.order_topic import KnownOrders
 from kohort.group.explain.explain_text import Names, cost, why
@@ -45,6 +46,14 @@ class ClusterProblem(NamedTuple):
     sentence: str
 
 
+class ReadingGroup(NamedTuple):
+    """A group that has committed offsets of a topic, or owns partitions of it. `lag` is None where it is not known."""
+
+    group_id: str
+    partitions: int
+    lag: int | None
+
+
 class GroupQuery(NamedTuple):
     """Which groups are shown, and in which order."""
 
@@ -74,6 +83,9 @@ class GroupPage(NamedTuple):
 
 
 ROWS = 50
+
+READERS_MS = 5_000
+"""How long who reads which topic is not found again: that goes through all groups."""
 
 ORDERS: dict[str, tuple[str, Callable[[GroupSummary], tuple[object, ...]]]] = {
     "unwell": (
@@ -111,11 +123,13 @@ class WatchedCluster:
         """What could not be read, in sentences."""
         self.orders = KnownOrders()
         """Orders of operators, from the topic that gateways follow."""
+        self.topics = WatchedTopics()
         self.has_events = False
         self.is_seen = False
         self.version = 0
         self._unlisted: deque[EventFields] = deque(maxlen=UNLISTED)
         self._summaries: tuple[int, int, list[GroupSummary]] = (-1, 0, [])
+        self._readers: tuple[int, dict[str, list[ReadingGroup]]] = (-READERS_MS, {})
 
     def fold_listing(self, listed: Iterable[CoordinatedGroup]) -> list[str]:
         """Take all groups of the cluster; return those that are new or in another state than before."""
@@ -218,6 +232,17 @@ class WatchedCluster:
             rows = [group.summary(now_ms) for group in self.groups.values()]
             self._summaries = self.version, now_ms, rows
         return rows
+
+    def readers(self, topic: str, now_ms: int) -> list[ReadingGroup]:
+        """Return the groups that read a topic by name, as far as they were looked at."""
+        at_ms, found = self._readers
+        if not 0 <= now_ms - at_ms < READERS_MS:
+            found = {}
+            for group_id, group in sorted(self.groups.items()):
+                for name, (count, lag) in group.reading().items():
+                    found.setdefault(name, []).append(ReadingGroup(group_id, count, lag))
+            self._readers = now_ms, found
+        return found.get(topic, [])
 
     def figures(self, now_ms: int) -> ClusterFigures:
         """Return the sums over all groups."""

@@ -191,8 +191,7 @@ class WatchedGroup:
 
     def partitions(self) -> list[PartitionLag]:
         """Return its partitions, committed or assigned, by topic and number."""
-        owners, members = self.owners, () if self.described is None else self.described.members
-        assigned = {partition for member in members for partition in member.assignment}
+        owners = self.owners
         return [
             PartitionLag(
                 partition,
@@ -204,8 +203,20 @@ class WatchedGroup:
                 None if (read := self._lags.get(partition)) is None else read.seconds,
                 "" if read is None or read.reason is None else read.reason.text,
             )
-            for partition in sorted(assigned | self._committed.keys())
+            for partition in sorted(self._assigned() | self._committed.keys())
         ]
+
+    def reading(self) -> dict[str, tuple[int, int | None]]:
+        """Return by topic how many partitions it has committed or owns, and the lag in those where it is known."""
+        found: dict[str, tuple[int, int | None]] = {}
+        for each in self._assigned() | self._committed.keys():
+            (count, sum_before), lag = found.get(each.topic, (0, None)), self._lag_in(each)
+            found[each.topic] = count + 1, sum_before if lag is None else (sum_before or 0) + lag
+        return found
+
+    def _assigned(self) -> set[TopicPartition]:
+        members = () if self.described is None else self.described.members
+        return {partition for member in members for partition in member.assignment}
 
     def known(self, now_ms: int) -> tuple[GroupReport, Names]:
         """Return its history and the names of its members."""

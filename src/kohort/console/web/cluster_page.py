@@ -1,4 +1,4 @@
-"""The page of a cluster: its brokers, what they coordinate and lead, refused joins, and the feed of rebalances."""
+"""The page of a cluster: brokers, what they and gateways measure, refused joins, orders, the feed of rebalances."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kohort.client import Cluster
 from kohort.client.cluster.metadata import Broker
+from kohort.console.metrics_sources import MetricsOf
 from kohort.console.web.site import Shown, Site
 from kohort.drawing.display_text import moment
 from kohort.group.explain.explain_text import refusal
@@ -23,8 +24,8 @@ class BrokerRow(NamedTuple):
     coordinates: int
 
 
-def cluster_page(site: Site, cluster: Cluster) -> Shown:
-    """Return the page."""
+def cluster_page(site: Site, cluster: Cluster, measured: list[MetricsOf]) -> Shown:
+    """Return the page; `measured` are the metrics of brokers and gateways."""
     view = cluster.view
     leads = Counter(each.leader for topic in view.topics.values() for each in topic.partitions.values())
     coordinates = Counter(group.listed.node_id for group in site.watched.groups.values())
@@ -45,6 +46,8 @@ def cluster_page(site: Site, cluster: Cluster) -> Shown:
         "offline": leads[-1],
         "states": sorted(states.items()),
         "refused": sorted(refused, reverse=True)[:REFUSED],
+        "drained": sorted(site.watched.orders.drained.items()),
+        "measured": measured,
         "feed": list(site.watched.feed)[::-1],
     }
     return Shown("cluster.html", more)

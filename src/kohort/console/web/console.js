@@ -65,7 +65,7 @@
     };
     source.onmessage = (event) => {
       const parts = JSON.parse(event.data);
-      if ("gone" in parts) return status("this group is gone", "off");
+      if ("gone" in parts) return status("it is gone", "off");
       status("live", "on");
       for (const [part, html] of Object.entries(parts)) replaced(part, html);
     };

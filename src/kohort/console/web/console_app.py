@@ -15,16 +15,19 @@ from urllib.parse import parse_qs, quote, urlencode
 from kohort.client import Cluster
 from kohort.console.cluster_poller import ClusterPoller
 from kohort.console.command_runs import CommandRuns
+from kohort.console.metrics_sources import read_metrics
 from kohort.console.web.cluster_page import cluster_page
 from kohort.console.web.console_access import HEADERS, ConsoleAccess
 from kohort.console.web.group_actions import ACTIONS, action_page, run_action
 from kohort.console.web.group_pages import groups_form
-from kohort.console.web.live_updates import LiveUpdates
+from kohort.console.web.live_updates import PAGES, LiveUpdates
 from kohort.console.web.plan_page import plan_page
 from kohort.console.web.site import Shown, Site
-from kohort.console.web.topic_pages import topic_page, topics_page
+from kohort.console.web.topic_pages import read_records, topics_page
 from kohort.drawing.html_page import page_style
 from kohort.extras import install_command
+from kohort.model.errors import KafkaError
+from kohort.spark.schemas.registry import Registry
 
 try:
     from starlette.applications import Starlette
@@ -43,19 +46,26 @@ _TOKEN = "token"
 
 
 _FORM_BYTES = 65_536
+FRESH_MS = 30_000
+"""How old a look at topics may be when their page is opened."""
 LOOK_S = 2.0
 """How long the page of a group that is not listed waits for the next look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where pages get what they show: looks, requests, records, commands, and the file of a fleet's report."""
+    """Where pages get what they show: looks, requests, records, commands, and the file of a fleet's report.
+
+    `registry` has the schemas of records, `metrics_urls` are the endpoints of brokers and gateways.
+    """
 
     poller: ClusterPoller
     cluster: Cluster
     new_consumer: Callable[[], Any]
     runs: CommandRuns
     fleet_report: Path | None = None
+    registry: Registry | None = None
+    metrics_urls: tuple[str, ...] = ()
 
 
 def console_app(site: Site, sources: Sources, access: ConsoleAccess) -> App:
@@ -198,15 +208,32 @@ class _Pages:
         return self._once(await plan_page(self._site, self._sources.runs, request.query_params), here="plan")
 
     async def topics(self, request: Any) -> Any:
-        return self._once(await topics_page(self._site, self._sources.cluster, request.query_params), here="topics")
+        values = request.query_params
+        await self._look_at_topics(lambda: topics_page(self._site, values).topics)
+        return self._shown("topics", values, words=values.get("q", ""), internal=values.get("internal", ""))
 
     async def topic(self, request: Any) -> Any:
-        sources = self._sources
-        shown = await topic_page(self._site, sources.cluster, sources.new_consumer, request.query_params)
-        return self._once(shown, here="topics")
+        values, sources = request.query_params, self._sources
+        name = values.get("name", "")
+        await self._look_at_topics(lambda: (name,))
+        records = await read_records(sources.cluster, sources.new_consumer, sources.registry, values)
+        found = self._shown("topic", values, topic_name=name, asked=values, records=records)
+        return found or self._message(404, f"No topic {name}", "There is no such topic.")
+
+    async def _look_at_topics(self, names: Callable[[], tuple[str, ...]]) -> None:
+        """Look at the topics of a page, unless that was done a moment ago."""
+        watched, poller = self._site.watched, self._sources.poller
+        watched.topics.views = poller.cluster.view.topics
+        if watched.topics.is_read(names(), self._site.now_ms() - FRESH_MS):
+            return
+        try:
+            await poller.look_at_topics(names())
+        except (KafkaError, OSError, TimeoutError) as error:
+            watched.topics.remark = str(error)
 
     async def cluster(self, _request: Any) -> Any:
-        return self._once(cluster_page(self._site, self._sources.cluster), here="cluster")
+        measured = await read_metrics(self._sources.metrics_urls)
+        return self._once(cluster_page(self._site, self._sources.cluster, measured), here="cluster")
 
     async def fleet(self, _request: Any) -> Any:
         path = self._sources.fleet_report
@@ -253,7 +280,7 @@ class _Pages:
     async def updates(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = Request(scope)
         name = request.path_params["name"]
-        if name not in ("groups", "group"):
+        if name not in PAGES:
             await self._message(404, "No such page", "")(scope, receive, send)
             return
         await self._live.stream(name, dict(request.query_params), receive, send)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
 
 from kohort.console.command_runs import command_words
 from kohort.console.history.inferred_history import unowned_since
@@ -13,7 +12,7 @@ from kohort.console.history.ownership_strip import ownership_drawing
 from kohort.console.history.rebalance_markup import rebalance_details, rebalances_markup
 from kohort.console.history.rebalance_view import latest, rebalance_view
 from kohort.console.history.watched_cluster import FILTERS, ORDERS, ROWS, GroupQuery
-from kohort.console.web.site import Site
+from kohort.console.web.site import OpenPage, Site
 from kohort.drawing.display_text import display_name, moment
 from kohort.drawing.markup import Markup, tag
 from kohort.drawing.ownership_drawing import inline_svg
@@ -28,19 +27,6 @@ MINUTES = (5, 15, 60, 360, 1440)
 MEMBERS = 200
 PARTITIONS = 500
 """Rows of a table; what is left out is counted."""
-
-Parts = dict[str, str]
-
-
-class OpenPage(NamedTuple):
-    """A page: its title, its parts by name, and the groups on it, which are looked at more often."""
-
-    template: str
-    title: str
-    parts: Parts
-    group_ids: tuple[str, ...]
-    live: str
-    """The address of its updates."""
 
 
 def groups_page(site: Site, values: Mapping[str, str]) -> OpenPage:
@@ -122,9 +108,6 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
     }
     live = site.address("/live/group", id=group_id, minutes=minutes)
     return OpenPage("group.html", display_name(group_id), parts, (group_id,), live)
-
-
-PAGES: dict[str, Callable[[Site, Mapping[str, str]], OpenPage | None]] = {"groups": groups_page, "group": group_page}
 
 
 def _remedy_command(site: Site, group_id: str, remedy: Remedy) -> Markup:

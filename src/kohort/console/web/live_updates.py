@@ -11,9 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kohort.console.cluster_poller import ClusterPoller
-from kohort.console.web.group_pages import PAGES, OpenPage
-from kohort.console.web.site import Site
+from kohort.console.cluster_poller import ClusterPoller, SetShown
+from kohort.console.web.group_pages import group_page, groups_page
+from kohort.console.web.site import OpenPage, Site
+from kohort.console.web.topic_pages import topic_page, topics_page
 
 STREAMS = 300
 """Open at a time; a further page is not updated, and shows that."""
@@ -25,7 +26,13 @@ BLOCKED_S = 20.0
 """How long a reader may take nothing."""
 _RENDERED = 8
 
-Asgi = dict[str, Any]
+PAGES: dict[str, Callable[[Site, Mapping[str, str]], OpenPage | None]] = {
+    "groups": groups_page,
+    "group": group_page,
+    "topics": topics_page,
+    "topic": topic_page,
+}
+"""Pages that are updated while they are open."""
 
 
 class LiveUpdates:
@@ -65,16 +72,14 @@ class LiveUpdates:
             gone.cancel()
             self.streams -= 1
 
-    async def _send_parts(
-        self, name: str, values: Mapping[str, str], show: Callable[[tuple[str, ...]], None], send: Any, gone: Any
-    ) -> None:
+    async def _send_parts(self, name: str, values: Mapping[str, str], show: SetShown, send: Any, gone: Any) -> None:
         sent: dict[str, int] = {}  # hashes: three hundred pages would be hundreds of megabytes
         while not gone.done():
             version = self._site.watched.version
             page = self.page(name, values)
             parts = {"gone": "1"} if page is None else page.parts
             parts = {**parts, "problem": self._site.render("problem.html")}
-            show(() if page is None else page.group_ids)
+            show(*(((),) if page is None else (page.group_ids, page.topics)))
             changed = {part: text for part, text in parts.items() if sent.get(part) != hash(text)}
             sent |= {part: hash(text) for part, text in changed.items()}
             lines = f"data: {json.dumps(changed)}\n\n" if changed else ":\n\n"

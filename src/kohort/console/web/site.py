@@ -19,6 +19,19 @@ class Shown(NamedTuple):
     status: int = 200
 
 
+class OpenPage(NamedTuple):
+    """A page that is updated: its title, its parts by name, and the groups on it, which are looked at more often."""
+
+    template: str
+    title: str
+    parts: dict[str, str]
+    group_ids: tuple[str, ...]
+    live: str
+    """The address of its updates."""
+    topics: tuple[str, ...] = ()
+    """Those whose logs are looked at while it is open."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """One console: the cluster, where its pages are, and what they offer.

@@ -34,6 +34,8 @@ def environment() -> Any:
         "moment": display_text.moment,
         "clock": display_text.clock,
         "number": number,
+        "in_bytes": in_bytes,
+        "in_seconds": in_seconds,
         "query": query,
     }
     return made
@@ -44,6 +46,26 @@ def number(value: float | None, unknown: str = "–") -> str:
     if value is None:
         return unknown
     return f"{value:,.1f}" if abs(value) < 10 and value != round(value) else f"{value:,.0f}"
+
+
+def in_bytes(value: float | None, unknown: str = "unknown") -> str:
+    """Return a number of bytes with its unit."""
+    if value is None:
+        return unknown
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if abs(value) < 1024:
+            return f"{number(value)} {unit}"
+        value /= 1024
+    return f"{number(value)} TiB"
+
+
+def in_seconds(value: float | None) -> str:
+    """Return a short duration, which may be below a millisecond."""
+    if value is None:
+        return "–"
+    if value == float("inf"):
+        return "more than 1 s"
+    return f"{value * 1e6:,.0f} µs" if value < 0.001 else f"{value * 1000:,.1f} ms" if value < 1 else f"{value:,.1f} s"
 
 
 def query(values: dict[str, object]) -> str:

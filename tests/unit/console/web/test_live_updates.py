@@ -66,9 +66,10 @@ def test_more_streams_than_the_limit_are_refused() -> None:
 def test_groups_on_open_pages_are_counted_by_page() -> None:
     poller = ClusterPoller(Cluster("127.0.0.1:1"), WatchedCluster(), Consumer, lambda: 0, str)
     with poller.page_open() as one, poller.page_open() as other:
-        one(["a", "b"])
-        other(["b"])
+        one(["a", "b"], ["t"])
+        other(["b"], [])
         assert dict(poller._shown) == {"a": 1, "b": 2}
-        one(["c"])
+        one(["c"], [])
         assert dict(poller._shown) == {"b": 1, "c": 1}
     assert not poller._shown
+    assert not poller._topics

@@ -13,8 +13,8 @@ from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.web.group_actions import ACTIONS
 from kohort.console.web.group_pages import group_page, groups_page
 from kohort.console.web.plan_page import CHANGES, options_of
+from kohort.console.web.record_views import RecordView, record_view
 from kohort.console.web.site import Site
-from kohort.console.web.topic_pages import RecordView, record_view
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import Record
 
@@ -34,6 +34,7 @@ def shown(value: bytes | None) -> RecordView:
         (b"hello\tworld\n", "text", "hello\tworld\n"),
         (b'{"b":1,"a":[1,2]}', "JSON", '{\n  "b": 1,\n  "a": [\n    1,\n    2\n  ]\n}'),
         (b"{not json", "text", "{not json"),
+        (rb'{"half": "\udcff"}', "JSON", '{\n  "half": "\\udcff"'),
         (b"\xff\xfe", "bytes", "000000  ff fe"),
         (b"\x1b[31mred", "bytes", "000000  1b 5b 33"),
         (b"\x00\x00\x00\x00\x2a\x02x", "bytes, perhaps of schema 42 of a registry", "000000  00 00"),
