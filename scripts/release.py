@@ -57,10 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def release(is_draft: bool, wanted: Sequence[str] | None, pythons: Sequence[str]) -> None:
     """Make the release of HEAD. Raises ReleaseFailed."""
     version = version_of(ROOT)
-    extras = [
-        CORE,
-        *tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"],
-    ]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    if "urls" not in project:
+        say("pyproject.toml has no [project.urls]: links on the package's page are plain text (docs/release.md)")
+    extras = [CORE, *project["optional-dependencies"]]
     if unknown := set(wanted or ()) - set(extras):
         raise ReleaseFailed(f"there is no extra {sorted(unknown)[0]!r}: there are {', '.join(extras[1:])}")
     for fault in faults_of(ROOT, version):
