@@ -1,4 +1,4 @@
-"""One trace from the program that sends a record to the one that processes it: spans of OpenTelemetry."""
+"""One trace from the program that sends a record to the one that processes it: kohort[telemetry], opentelemetry-sdk."""
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider

@@ -226,10 +226,11 @@ def try_extra(wheel: Path, python: str, extra: str, sbom: Path | None) -> None:
         for number, program in enumerate(programs_of(wheel)):
             (empty / f"readme_{number}.py").write_text(program, encoding="utf-8")
             run(f"program {number + 1} of the README", own, f"readme_{number}.py", cwd=empty, environment=environment)
+        if extra == "all":
+            run("pip install", *pip, "pytest", "opentelemetry-sdk", environment=environment)
         if extra in (CORE, "all"):
             run_examples(own, extra, Path(folder, "examples"), environment)
         if extra == "all":
-            run("pip install", *pip, "pytest", environment=environment)
             tests = [own, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--kohort-seeds", "3", "."]
             run("tests of examples/", *tests, cwd=Path(folder, "examples"), environment=environment)
 
