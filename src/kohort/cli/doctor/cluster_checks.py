@@ -81,6 +81,10 @@ async def check_cluster(args: Namespace) -> AsyncIterator[DoctorFinding]:
             yield each
         for finding in await _clock(admin, about):
             yield finding
+        if len(found) < len(view.brokers):
+            text = "groups are not looked at: a broker that is not reached may coordinate them"
+            yield DoctorFinding(Severity.INFO, "groups", about, text)
+            return
         topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.list_topics()}
         facts = CheckedCluster(
             _has_consumer_protocol(versions),
