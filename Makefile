@@ -1,6 +1,6 @@
 # Needs Python 3.11 or newer and make; everything else is installed into .venv from requirements/.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check types unit properties museum sim swarm lockstep interop torture torture-lake endurance fuzz bench site gen changelog release workflows audit lock clean
+.PHONY: help demo test check types unit properties museum sim swarm lockstep interop picture torture torture-lake endurance fuzz bench site gen changelog release workflows audit lock clean
 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -50,6 +50,9 @@ lockstep: .venv/interop ## Kafka's own coordinators and assignors beside ours, o
 interop: .venv/interop ## real clients on our broker, our clients on a real Kafka
 	$(BIN)/python -m pytest -v -m interop tests/interop
 	$(BIN)/python -m interop.table
+
+picture: .venv/interop ## write the picture of the console in README.md again, by Chromium
+	$(BIN)/python -m tests.interop.console_picture
 
 torture: .venv/interop ## real broker, mixed clients, faults at once; nothing acknowledged is lost: make torture MINUTES=10 SEED=7 KEEP=files
 	$(BIN)/python -m interop.torture --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep $(KEEP))

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +102,83 @@ def test_what_the_page_shows_is_what_happened(
     assert all(url.startswith(f"http://127.0.0.1:{console.port}/") for url in browser.requests if "://" in url)
 
 
+ROWS = """[...document.querySelectorAll("main tbody tr")].map((row) =>
+  [row.querySelector("th a").textContent, row.querySelector("[data-label='Unowned, last hour']").textContent])"""
+COSTLY = """[...document.querySelectorAll(".feed .costly")].map((each) =>
+  [each.querySelector("time").textContent, each.querySelector("a").textContent, each.textContent])"""
+
+
+@pytest.mark.parametrize("broker", ["kohort"], indirect=True)
+def test_a_new_user_finds_the_group_that_stood_still_its_cause_its_cost_and_what_avoids_it(
+    group: Group, console: RunningConsole, browser: Chromium
+) -> None:
+    """From the address that the command prints, by links alone, to the command that avoids it; then that is run."""
+    settings = {"assignor": "range", "session": "30000"}
+    _, slow = (group.start("librdkafka", **settings) for _ in range(2))
+    group.calm()
+    browser.open(console.address, **DESK)
+    until(browser, text_has(group.name))
+    slow.child.signal(signal.SIGSTOP)  # it is busy between two polls
+    started = datetime.now(UTC)
+    group.start("librdkafka", **settings)
+    until(browser, "/rebalancing for [2-9][.][0-9] s, waiting for/.test(document.querySelector('main').innerText)")
+    assert "rebalances now" in browser.value("document.querySelector('h1').innerText")
+    slow.child.signal(signal.SIGCONT)
+    group.calm()
+
+    browser.open(console.address, **DESK)
+    until(browser, f"{COSTLY}.length")
+    (worst, unowned), *_ = browser.value(ROWS)
+    assert (worst, unowned.endswith("partition-s")) == (group.name, True), "the group that stood still comes first"
+    at, name, line = browser.value(COSTLY)[0]
+    assert name == group.name
+    assert abs(datetime.combine(started, time.fromisoformat(at), UTC) - started) < timedelta(minutes=1)
+    assert "joined" in line
+    loads = browser.loads
+    place = "document.querySelector('.feed .costly a')"
+    browser.value(f"{place}.click()")
+    until_loaded(browser, loads)
+    until(browser, "document.querySelector('details.rebalance[open]')")
+    opened = browser.value("document.querySelector('details.rebalance[open]').innerText")
+    assert "joined" in opened
+    assert "partition-seconds" in opened
+    assert "What avoids it" in opened
+    assert re.search(r"All members waited [2-9]\.\d s for ", opened)
+    assert serious_findings(browser) == []
+    commands = browser.value("[...document.querySelectorAll('details[open] .remedies code')].map((e) => e.textContent)")
+    assert len(commands) >= 2
+    for each in commands:
+        words = shlex.split(each)
+        assert words[0] == "kohort"
+        ran = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, timeout=120, check=False)
+        assert ran.returncode == 0, (each, ran.stderr)
+    assert "unread" in ran.stdout.lower() or "restart" in ran.stdout
+
+
+def until_loaded(browser: Chromium, loads: int) -> None:
+    """Wait for the page that a click has opened."""
+    while browser.loads == loads:
+        next(browser.messages())
+
+
+def serious_findings(browser: Chromium) -> list[tuple[str, ...]]:
+    """Return what axe finds on the page as it is."""
+    axe = subprocess.run(command(AXE), capture_output=True, text=True, timeout=60, check=True).stdout
+    browser.value(f"{axe}; 0")
+    report = browser.value("axe.run().then((found) => JSON.stringify(found.violations))")
+    return [
+        (each["id"], each["nodes"][0]["html"][:200], each["nodes"][0]["failureSummary"][:300])
+        for each in json.loads(report)
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
 @pytest.mark.parametrize("broker", ["kohort"], indirect=True)
 def test_pages_fit_and_have_no_serious_findings_of_axe(
     group: Group, console: RunningConsole, browser: Chromium
 ) -> None:
     group.start("kohort", **SHORT)
     group.calm()
-    axe = subprocess.run(command(AXE), capture_output=True, text=True, timeout=60, check=True).stdout
     browser.open(console.address, **DESK)
     base = f"http://127.0.0.1:{console.port}"
     paths = ["/", f"/group?id={group.name}", "/topics", f"/topic?name={group.topic}&partition=0", "/cluster", "/plan"]
@@ -115,11 +190,5 @@ def test_pages_fit_and_have_no_serious_findings_of_axe(
             browser.value("for (const each of document.querySelectorAll('details')) each.open = true")
             assert browser.value("document.documentElement.scrollWidth") <= device["width"], path
             assert browser.value(WIDER) == [], path
-            browser.value(f"{axe}; 0")
-            report = browser.value("axe.run().then((found) => JSON.stringify(found.violations))")
-            found += [
-                (path, is_dark, each["id"], each["nodes"][0]["html"][:200], each["nodes"][0]["failureSummary"][:300])
-                for each in json.loads(report)
-                if each["impact"] in ("serious", "critical")
-            ]
+            found += [(path, is_dark, *each) for each in serious_findings(browser)]
     assert found == []

@@ -9,7 +9,7 @@ from posixpath import normpath
 from tests.tidy.test_words import prose_and_strings
 from tests.tidy.tree import Tree
 
-LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)|\bsrc(?:set)?=\"([^\"]+)\"")
 NAMED = re.compile(r"(?<![\w./-])(?P<file>(?:[\w-]+/)*[\w-]+\.py)\b|[dD]ecisions?[/ ](?P<decision>\d+)")
 """A file of Python, or a page of docs/decisions, in a docstring or comment."""
 
@@ -34,7 +34,7 @@ def links(tree: Tree, path: str) -> list[tuple[str, str]]:
     """Return (file, anchor) of every relative link of a document; an empty file is the document itself."""
     found = []
     for groups in LINK.findall(without_code(tree.text(path))):
-        target = groups[0] or groups[1]
+        target = "".join(groups)
         if re.match(r"[a-z][a-z0-9+.-]*:", target):
             continue
         file, _, anchor = target.partition("#")

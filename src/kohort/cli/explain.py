@@ -259,7 +259,8 @@ def write_files(args: argparse.Namespace, known: GroupReport, rebalances: list[R
     cluster = (args.bootstrap_server, args.command_config or "") if is_live else ("", "")
 
     def command(remedy: Remedy) -> Markup:
-        return tag("code", command_line(command_words(remedy.verb, [args.group], remedy.options), *cluster))
+        words = command_words(remedy.verb, [args.group], remedy.options)
+        return tag("span", tag("code", command_line(words, *cluster)), class_="command")
 
     if args.html:
         output.write_file(args.html, explanation_page(known, rebalances, refused_since(args, known), at_ms, command))

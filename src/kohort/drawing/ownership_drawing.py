@@ -42,8 +42,8 @@ _LANE_HEIGHT, _BAR_HEIGHT, _LINE_HEIGHT, _PANEL_HEIGHT = 18, 14, 17, 60
 _LEAST_SPAN, _LEAST_GAP = 1.0, 2.0
 """Units of the shortest: a gap of a second in an hour is drawn wide enough to be seen."""
 
-_LINE_LENGTH = 44
-"""Characters that fit beside each other on a phone."""
+_LINE_LENGTH, _HALF_LINE = 44, 20
+"""Characters that fit beside each other on a phone, and in half of its width beside a colour."""
 
 _MOST_TEXT = 300
 _NO_MEMBERS = "the group had no members"
@@ -186,7 +186,7 @@ class _Canvas:
         if self._axis.is_clock:
             self._write_name("UTC", 13)
         labels = [
-            _at(self._axis.share(at_ms), 13, text, "minor" if place % 2 else None)
+            _at(self._axis.share(at_ms), 13, text, "minor" if place % 2 else None, edge=0.12)
             for place, (at_ms, text) in enumerate(ticks)
         ]
         self._place(labels, _LINE_HEIGHT + 4)
@@ -213,12 +213,13 @@ class _Canvas:
             entries.append(("", f"and {len(owners) - OWNERS:,} more; {COLOURS * len(_SHADES)} colours, then again"))
         entries += [("gap", "no owner")] if any(lane.gaps for lane in lanes) else []
         entries += [("empty", _NO_MEMBERS)] if any(lane.empty for lane in lanes) else []
+        beside = 1 if any(len(text) > _HALF_LINE for _, text in entries) else 2
         for place, (kind, text) in enumerate(entries):
             key = tag("rect", x=0, y=3, width=12, height=12, rx=2, class_=kind) if kind else None
             entry = [tag("title", text), key, tag("text", text, x=18, y=13, class_="name")]
-            x, y = "50%" if place % 2 else "0", self.y + _LINE_HEIGHT * (place // 2)
-            self.body.append(tag("svg", entry, x=x, y=y, width="49%", height=_LINE_HEIGHT))
-        self.y += _LINE_HEIGHT * -(-len(entries) // 2) + 4
+            x, y = "50%" if place % beside else "0", self.y + _LINE_HEIGHT * (place // beside)
+            self.body.append(tag("svg", entry, x=x, y=y, width="49%" if beside > 1 else "100%", height=_LINE_HEIGHT))
+        self.y += _LINE_HEIGHT * -(-len(entries) // beside) + 4
 
     def _write_numbers(self) -> None:
         written = []
@@ -346,9 +347,9 @@ def _inner(drawn: Content, y: int, height: int, kind: str, **attributes: str) ->
     return tag("svg", drawn, class_=f"plotted {kind}", x="20%", y=y, width="79%", height=height, **attributes)
 
 
-def _at(share: float, y: int, text: str, kind: str | None = None) -> Markup:
-    """Return a text at a place in time that does not reach over the ends."""
-    anchor = "start" if share < 0.06 else "end" if share > 0.94 else "middle"
+def _at(share: float, y: int, text: str, kind: str | None = None, edge: float = 0.06) -> Markup:
+    """Return a text at a place in time that does not reach over the ends; half of it is `edge` wide on a phone."""
+    anchor = "start" if share < edge else "end" if share > 1 - edge else "middle"
     return tag("text", text, x=f"{_short(100 * share)}%", y=y, text_anchor=anchor, class_=kind)
 
 

@@ -91,16 +91,10 @@ def _answer(
     if not _cost_s(costliest):
         return [group, f" rebalanced {_times(len(rebalances))}, and no partition stood still."]
     total_s = sum(map(_cost_s, rebalances))
-    share = (
-        "all of it" if len(rebalances) == 1 or _cost_s(costliest) == total_s else partition_seconds(_cost_s(costliest))
-    )
-    return [
-        *(
-            group,
-            f" stood still for {partition_seconds(total_s)} in {counted(len(rebalances), 'rebalance')}, {share} at ",
-        ),
-        *(tag("time", moment(costliest.started_ms)), f": {display_sentence(why(costliest, names))}."),
-    ]
+    share = "all of it" if _cost_s(costliest) == total_s else f"{_cost_s(costliest):,.1f} of it"
+    cost = f"{partition_seconds(total_s)} in {counted(len(rebalances), 'rebalance')}, {share} at "
+    reason = display_sentence(why(costliest, names))
+    return [group, f" stood still for {cost}", tag("time", moment(costliest.started_ms)), f": {reason}."]
 
 
 def _times(count: int) -> str:

@@ -37,6 +37,7 @@ class FeedLine(NamedTuple):
     number: int
     text: str
     is_inferred: bool
+    unowned_s: float
 
 
 class ClusterProblem(NamedTuple):
@@ -223,7 +224,8 @@ class WatchedCluster:
             return
         names = Names(group.report(ended.ended_ms).identities)
         text = f"{why(ended, names)}; {cost(ended, names)}"
-        self.feed.append(FeedLine(ended.ended_ms, group.listed.group_id, ended.number, text, group.is_inferred))
+        at = ended.ended_ms, group.listed.group_id, ended.number
+        self.feed.append(FeedLine(*at, text, group.is_inferred, ended.unowned_partition_s))
 
     def summaries(self, now_ms: int) -> list[GroupSummary]:
         """Return a row for each group; the same ones for a second where nothing has changed."""

@@ -38,7 +38,7 @@ def test_the_command_writes_the_page_and_the_drawing(tmp_path: Path, capsys: pyt
     assert "3.3 partition-seconds unowned" in capsys.readouterr().out, "the text is printed as without a file"
     text = html.read_text()
     assert answer(text) == (
-        "billing stood still for 39.3 partition-seconds in 7 rebalances, 36.0 partition-seconds at "
+        "billing stood still for 39.3 partition-seconds in 7 rebalances, 36.0 of it at "
         "21 Nov 2026 11:52:19: m-3 evicted, no heartbeat for 6.0 s."
     )
     assert text.count('class="rebalance"') == 7
