@@ -86,10 +86,13 @@ def test_top_in_tmux(tmp_path: Path) -> None:
     if (tmux := shutil.which("tmux")) is None:
         raise Unavailable("tmux is not installed: apt-get install tmux")
     with KohortBroker() as broker:
-        command = shlex.join([*TOP, broker.bootstrap])
-        with Terminal(tmux, "-f", "/dev/null", "-S", str(tmp_path / "tmux"), "new-session", command) as screen:
-            screen.until("There are no groups yet", "? help q quit")
-            screen.press("?")
-            screen.until("open what is under the cursor")
-            screen.press("q")
-            assert screen.ended() == 0
+        tmux_of_its_own = (tmux, "-f", "/dev/null", "-S", str(tmp_path / "tmux"))
+        try:
+            with Terminal(*tmux_of_its_own, "new-session", shlex.join([*TOP, broker.bootstrap])) as screen:
+                screen.until("There are no groups yet", "? help q quit")
+                screen.press("?")
+                screen.until("open what is under the cursor")
+                screen.press("q")
+                assert screen.ended() == 0
+        finally:  # its server outlives the terminal
+            subprocess.run([*tmux_of_its_own, "kill-server"], capture_output=True, check=False)
