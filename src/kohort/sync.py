@@ -268,6 +268,7 @@ class Producer(_Blocking[_Producer]):
         """Replaced."""
 
     start = _blocking(_Producer.start)
+    send_and_wait = _blocking(_Producer.send_and_wait)
     flush = _blocking(_Producer.flush)
 
     @property

@@ -78,6 +78,20 @@ NO_RECORDS: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 
 
+def test_a_record_that_is_sent_and_waited_for_returns_its_place_or_raises_its_error(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        async with Producer(broker.bootstrap_servers, linger_ms=0) as producer:
+            first = await producer.send_and_wait("t", b"first", key=b"k", headers={"trace": b"1"})
+            assert (first.partition.topic, first.offset) == ("t", 0)
+            with pytest.raises(KafkaError) as refused:
+                await producer.send_and_wait("t", b"1" * 2_000_000)
+            assert refused.value.code.name == "MESSAGE_TOO_LARGE"
+
+    asyncio.run(scenario())
+    with sync.Producer(broker.bootstrap_servers) as producer:
+        assert producer.send_and_wait("t", b"second", b"k", partition=0, timestamp_ms=7).timestamp_ms == 7
+
+
 def test_a_record_that_is_none_is_refused_alone_and_the_others_of_its_batch_are_written(
     broker: EmbeddedBroker,
 ) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 from kohort.client.arguments import check_text, check_topic, whole_number
 from kohort.client.cluster.metadata import TopicView
 from kohort.client.errors import ClientStopped, UnknownPartition
-from kohort.client.producer.accumulator import Delivery, record_size
+from kohort.client.producer.accumulator import Delivery, RecordMetadata, record_size
 from kohort.client.producer.open_transaction import Transaction, abandon
 from kohort.client.producer.partitioner import StickyPartitioner
 from kohort.client.producer.producer_config import Acks, CompressionType, ProducerConfig
@@ -54,6 +54,14 @@ class ProducerSettings(ClientSettings, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int
     tracer_provider: TracerProvider | None
+
+
+class SendOptions(TypedDict, total=False):
+    """The keyword arguments of `Producer.send` that a record seldom needs."""
+
+    partition: int | None
+    timestamp_ms: int | None
+    headers: Headers
 
 
 class Producer:
@@ -217,6 +225,15 @@ class Producer:
             # A batch just became full. A caller that sends in a tight loop must let the sender run.
             await asyncio.sleep(0)
         return delivery
+
+    async def send_and_wait(
+        self, topic: str, value: object, key: object = None, **more: Unpack[SendOptions]
+    ) -> RecordMetadata:
+        """Send one record and return where it was written. Raises as `send` does, and the `KafkaError` of the record.
+
+        It takes a round trip: where many are sent, `send` all of them, and await their deliveries.
+        """
+        return await (await self.send(topic, value, key, **more))
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic, as Java's `partitionsFor`. Raises `UnknownTopic`, and `KafkaError`."""
