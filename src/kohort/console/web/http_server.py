@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
+import struct
 from contextlib import nullcontext
 from typing import Any
 
@@ -11,11 +13,47 @@ from kohort.extras import install_command
 
 try:
     import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 except ImportError as cause:
     raise ImportError(f"kohort console needs Uvicorn: {install_command('console')}") from cause
 
 CONNECTIONS = 500
 """Open at a time; further ones are answered with 503."""
+
+BLOCKED_S = 20.0
+"""How long a browser may take nothing of what is sent to it."""
+SEND_BYTES = 1 << 17
+"""What the kernel buffers of a connection, at most: its own limit is megabytes."""
+
+log = logging.getLogger(__name__)
+
+
+class _Connection(H11Protocol):  # type: ignore[misc]
+    """A connection that is reset if its browser takes nothing: one that is closed waits until all was taken."""
+
+    _reset: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._reset = asyncio.get_running_loop().call_later(BLOCKED_S, self._abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._cancel()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _cancel(self) -> None:
+        if self._reset is not None:
+            self._reset.cancel()
+
+    def _abort(self) -> None:
+        log.warning("the browser at %s took nothing for %.0f s: its connection was reset", self.client, BLOCKED_S)
+        # Without this the kernel would buffer what was sent, and wait for the browser.
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
 
 async def serve(app: Any, listening: socket.socket, until: asyncio.Future[None]) -> None:
@@ -23,9 +61,10 @@ async def serve(app: Any, listening: socket.socket, until: asyncio.Future[None])
 
     Raises the error of `until`.
     """
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)  # connections have it from here
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=_Connection,
         ws="none",
         lifespan="off",
         log_config=None,

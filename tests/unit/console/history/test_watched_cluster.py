@@ -192,3 +192,25 @@ def test_a_type_of_a_later_kafka_is_listed_and_its_members_are_unknown() -> None
     watched.fold_listing([listed("later", group_type="quantum")])
     assert watched.groups["later"].summary(1000).state == "Stable"
     assert not watched.groups["later"].is_describable
+
+
+def test_a_coordinator_whose_clock_is_ahead_gives_no_negative_time() -> None:
+    watched = cluster("a")
+    ahead_ms = 3_600_000
+    watched.fold_event(event("a", ahead_ms))
+    watched.fold_event(
+        event("a", ahead_ms, event="round_opened", members=["a-1"], generation=1, state="PreparingRebalance")
+    )
+    summary = watched.groups["a"].summary(1000)
+    assert summary.running.startswith("rebalancing for 0")
+    assert summary.unowned_s == 0
+    assert watched.page(GroupQuery(order="recent"), 1000).rows == [summary]
+
+
+def test_a_console_whose_clock_is_set_back_continues() -> None:
+    watched = cluster("a")
+    for at_ms, lag in ((9000, 5), (1000, 6), (2000, 7)):
+        watched.fold_offsets(at_ms, "a", {ZERO: 0}, {ZERO: lag})
+        [row] = watched.page(GroupQuery(), at_ms).rows
+        assert row.lag == lag
+    assert watched.groups["a"].partitions()[0].rate == 0

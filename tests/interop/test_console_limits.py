@@ -1,0 +1,143 @@
+"""What the console may cost: memory and CPU time with many groups, and the size of its pages.
+
+Limits are of size and of CPU time, not of time on the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from interop.kohort_broker import KohortBroker
+from interop.process import cpu_s
+from tests.integration.running_console import RunningConsole
+
+from kohort.client import Admin, Cluster, Producer
+from kohort.wire.messages import OffsetCommitRequest
+
+pytestmark = pytest.mark.timeout(300)
+
+MANY, SOME = 10_000, 1_000
+MOST_MIB = 150
+MOST_SHARE_AT_REST = 0.02
+"""Of a core, with a thousand groups that do nothing, and no page open."""
+MOST_SHARE_OPEN = 0.06
+"""The same with the page of groups open."""
+WATCHED_S = 20.0
+MOST_PAGE_CPU_S = 0.2
+MOST_PAGE_BYTES = 300_000
+RECORDS = 1_000
+
+Commit = OffsetCommitRequest.Topic.Partition
+
+
+async def commit(bootstrap: str, group_ids: list[str], offset: int = 0) -> None:
+    """Have groups without members, of one committed offset each."""
+    async with Cluster(bootstrap) as cluster:
+        [broker] = cluster.view.brokers.values()
+        for start in range(0, len(group_ids), 100):
+            requests = [
+                OffsetCommitRequest(
+                    group_id=group_id,
+                    generation_id_or_member_epoch=-1,
+                    topics=[
+                        OffsetCommitRequest.Topic(
+                            name="orders", partitions=[Commit(partition_index=0, committed_offset=offset)]
+                        )
+                    ],
+                )
+                for group_id in group_ids[start : start + 100]
+            ]
+            await asyncio.gather(*[cluster.call(broker, each, highest=9) for each in requests])
+
+
+async def made(bootstrap: str, count: int) -> None:
+    async with Admin(bootstrap) as admin, Producer(bootstrap) as producer:
+        await admin.create_topic("orders", partitions=1)
+        for _ in range(RECORDS):
+            await producer.send("orders", b"x")
+    await commit(bootstrap, [f"team-{number:05}" for number in range(count)])
+
+
+@contextmanager
+def console_of(count: int) -> Iterator[tuple[str, RunningConsole]]:
+    """A console on a broker with many groups, all of which it has looked at."""
+    with KohortBroker() as broker:
+        asyncio.run(made(broker.bootstrap, count))
+        with RunningConsole(broker.bootstrap) as console:
+            last = f"/live/groups?q=team-{count - 1:05}"
+            console.until(last, "list", "team-", "Empty")
+            console.until_match(last, "list", f'data-label="Lag">{RECORDS:,}<')
+            yield broker.bootstrap, console
+
+
+def rss_mib(pid: int) -> float:
+    [line] = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmRSS:")]
+    return int(line.split()[1]) / 1024
+
+
+def share(pid: int, seconds: float) -> float:
+    """Return which share of a core a process uses for some time."""
+    before, began_s = cpu_s(pid), time.monotonic()
+    threading.Event().wait(seconds)
+    return (cpu_s(pid) - before) / (time.monotonic() - began_s)
+
+
+def test_a_thousand_groups_at_rest_cost_no_cpu() -> None:
+    with console_of(SOME) as (_, console):
+        pid = console.process.pid
+        at_rest = share(pid, WATCHED_S)
+        page = tab_of(console, "/live/groups")
+        reading = threading.Thread(target=read_to_end, args=(page,))
+        reading.start()
+        is_open = share(pid, WATCHED_S)
+        page.shutdown(socket.SHUT_RDWR)
+        reading.join()
+        print(f"at rest {at_rest:.2%}, with a page open {is_open:.2%}, {rss_mib(pid):.0f} MiB", file=sys.stderr)
+        assert at_rest <= MOST_SHARE_AT_REST
+        assert is_open <= MOST_SHARE_OPEN
+
+
+def test_ten_thousand_groups_are_found_sorted_and_bounded() -> None:
+    with console_of(MANY) as (bootstrap, console):
+        asyncio.run(commit(bootstrap, ["team-07777"], offset=0))
+        for path, words in (
+            ("/", "10,000"),
+            ("/?order=name&page=199", "team-09999"),
+            ("/?q=team-0777&order=lag", "team-07777"),
+            ("/?state=rebalancing", "No group is selected"),
+            ("/cluster", "10,000 groups"),
+            ("/topics", "team-00000"),
+        ):
+            console.get(path)
+            before = cpu_s(console.process.pid)
+            page = console.get(path)
+            used_s = cpu_s(console.process.pid) - before
+            print(f"{path}: {used_s * 1000:.0f} ms of CPU, {len(page.text):,} characters", file=sys.stderr)
+            assert words in page.text, path
+            assert len(page.text) < MOST_PAGE_BYTES, path
+            assert used_s <= MOST_PAGE_CPU_S, path
+        print(f"{rss_mib(console.process.pid):.0f} MiB", file=sys.stderr)
+        assert rss_mib(console.process.pid) <= MOST_MIB
+
+
+def tab_of(console: RunningConsole, path: str) -> socket.socket:
+    """Return an open page."""
+    tab = socket.create_connection(("127.0.0.1", console.port))
+    head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{console.port}\r\nCookie: {console.cookie}\r\n\r\n"
+    tab.sendall(head.encode())
+    return tab
+
+
+def read_to_end(tab: socket.socket) -> None:
+    with suppress(OSError):
+        while tab.recv(1 << 16):
+            pass
+    tab.close()
