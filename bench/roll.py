@@ -3,8 +3,9 @@
 Each cell of the table is one kind of group: six clients, a protocol, how they commit, and the pace of the deploy. 12
 partitions, 500 records a second, every time at its default. Three such groups run beside each other, so that what else
 the machine does is the same for all: one on our broker, one on Apache Kafka, and one on that Kafka through
-`kohort gateway --park '*'`. Each member is closed and started again, after pauses that are the same in all three. Every
-record that is read is reported, and those read twice and never are counted.
+`kohort gateway --park '*'`. Each member is closed and started again, after pauses that are the same in all three; the
+groups take turns, since three programs that start at once need both cores for some seconds. Every record that is read
+is reported, and those read twice and never are counted.
 """
 
 from __future__ import annotations
@@ -153,10 +154,11 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
     return PARTITIONS * (end_s - start_s) - owned_s
 
 
-def roll(group: Group, cell: Cell, quick: bool, until_s: float) -> list[float]:
+def roll(group: Group, cell: Cell, turn_s: float, quick: bool, until_s: float) -> list[float]:
     """Close and restart each member, or kill one and restart it; return the partition-seconds of each time."""
     members = [group.start(make, **cell.settings(make)) for make in cell.makes]
     group.calm(4, until_s - time.monotonic())
+    group.await_(partial(_is_past, time.monotonic() + turn_s), "the others have their turn", 60)
 
     def replaced(index: int, end: Callable[[Member], None]) -> float:
         start_s, make = time.monotonic(), cell.makes[index]
@@ -178,8 +180,8 @@ def _is_past(until_s: float) -> bool:
     return time.monotonic() >= until_s
 
 
-def rolled(name: str, bootstrap: str, cell: Cell, quick: bool, until_s: float) -> Rolled:
-    """Do it to a new group on a new topic to which records are written all the time."""
+def rolled(name: str, bootstrap: str, cell: Cell, turn_s: float, quick: bool, until_s: float) -> Rolled:
+    """Do it, so long after the first group, to a new group on a new topic to which records are written all the time."""
     topic = f"{cell.row.replace('+', '-')}-{name.replace(' ', '-')}"
     with tempfile.TemporaryDirectory() as folder:
         with Admin(bootstrap) as admin:
@@ -187,7 +189,7 @@ def rolled(name: str, bootstrap: str, cell: Cell, quick: bool, until_s: float) -
         group = Group(bootstrap, f"{cell.row} {name}", topic, PARTITIONS, Path(folder))
         group.are_troubles_expected = True
         with group, Load(bootstrap, topic, keys=100, pause_s=0.2) as load:
-            result = Rolled(roll(group, cell, quick, until_s))
+            result = Rolled(roll(group, cell, turn_s, quick, until_s))
             written = load.stop()
             await_read(group, written, min(READ_S, until_s - time.monotonic()))
             counts = group.positions_read()
@@ -218,7 +220,8 @@ def rolls(quick: bool, *, cell: Cell) -> Iterator[Outcome]:
         broker = stack.enter_context(KohortBroker())
         addresses = {KAFKA: kafka.bootstrap, GATEWAY: gateway.bootstrap, BROKER: broker.bootstrap}
         running = {
-            name: threads.submit(rolled, name, bootstrap, cell, quick, until_s) for name, bootstrap in addresses.items()
+            name: threads.submit(rolled, name, bootstrap, cell, turn * cell.pace_s / len(addresses), quick, until_s)
+            for turn, (name, bootstrap) in enumerate(addresses.items())
         }
         found = {name: future.result() for name, future in running.items()}
         fallbacks = sum("only observed" in line for line in gateway.child.text().splitlines())
