@@ -41,9 +41,10 @@ def test_what_is_no_event_is_passed_over() -> None:
     assert parsed_event(b"[" * 100_000) is None
     assert parsed_event(b"[1]") is None
     assert parsed_event(b'{"group": "g"}') is None
+    assert parsed_event(b'{"at_ms": 1}') is None, "of the gateway itself, and no group's"
     picked = GroupFilter("g")
-    assert picked.read(b"g", b'{"at_ms": 1}') == {"at_ms": 1}
-    assert picked.read(b"other", b'{"at_ms": 1}') is None
+    assert picked.read(b"g", b'{"group": "g", "at_ms": 1}') == {"group": "g", "at_ms": 1}
+    assert picked.read(b"other", b'{"group": "other", "at_ms": 1}') is None
     assert picked.read(None, b"") is None
     assert picked.others == {"other"}
 
