@@ -88,6 +88,8 @@ class HeartbeatInterval:
     arrived_ms: int
     """When the last heartbeat arrived, or the generation began."""
     answered_ms: int = field(init=False)
+    _begun_ms: int = field(init=False)
+    """When the generation began, for all its members at about the same time."""
     alive_ms: int = field(init=False)
     """When a heartbeat was last answered without an error that its client sends it again for: its session runs on."""
     committed_ms: int = field(init=False)
@@ -112,7 +114,7 @@ class HeartbeatInterval:
     """Whether its client takes the answers to commits before that to a heartbeat."""
 
     def __post_init__(self) -> None:
-        self.answered_ms = self.committed_ms = self.alive_ms = self.arrived_ms
+        self.answered_ms = self.committed_ms = self.alive_ms = self._begun_ms = self.arrived_ms
 
     @property
     def usual_ms(self) -> int:
@@ -143,13 +145,16 @@ class HeartbeatInterval:
     def repeat_until_ms(self, session_timeout_ms: int) -> int | None:
         """Return until when a heartbeat may end with an error after which its client sends it again; None: never.
 
-        A client's session lasts from the last success, so it is the next multiple of a third of the session: then the
-        members of a group are not parked at the same time. A third that is shorter than two intervals is not worth it.
+        A client's session lasts from the last success, so one is due in each third of the session: in the whole
+        intervals of it since the generation began. Then the members of a group are not parked at the same time, and
+        the next heartbeat comes when it would have come without parking. A third that is shorter than two intervals is
+        not worth it.
         """
         third_ms, interval_ms = session_timeout_ms // 3, self.interval_ms
         if not self._repeat_error or interval_ms < LEAST_REPEATED_MS or third_ms < 2 * interval_ms:
             return None
-        return (self.alive_ms // third_ms + 1) * third_ms
+        whole_ms = third_ms // interval_ms * interval_ms
+        return self._begun_ms + ((self.alive_ms - self._begun_ms) // whole_ms + 1) * whole_ms
 
     def error_for_repeat(self, now_ms: int) -> ErrorCode:
         """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE.
@@ -191,7 +196,7 @@ class HeartbeatInterval:
 
     def begin(self, now_ms: int) -> None:
         """Begin a generation: clients restart their interval here, or continue the old one."""
-        self.arrived_ms = self.answered_ms = now_ms
+        self.arrived_ms = self.answered_ms = self._begun_ms = now_ms
         self._succeed(now_ms)
         self._last = LastHeartbeat.NONE
         self._trial_end_ms = 0

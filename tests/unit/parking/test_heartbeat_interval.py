@@ -278,3 +278,14 @@ def test_kgo_that_commits_each_batch_keeps_the_time_of_its_heartbeats(gap_ms: in
     interval.committed(4_000)
     interval.committed(4_000 + gap_ms)
     assert interval.is_cut_short(6_000 + gap_ms, SESSION_MS) is is_cut_short
+
+
+def test_a_success_is_due_in_whole_intervals_since_the_generation_began() -> None:
+    """So that kgo's next heartbeat, an interval later, comes when it would have come without parking."""
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("kgo", "v1.22.2"))
+    interval.begin(700)
+    interval.beat(2_700, 14_000)
+    assert interval.repeat_until_ms(14_000) == 700 + 4_000
+    interval.answered(4_701)
+    assert interval.repeat_until_ms(14_000) == 700 + 8_000
