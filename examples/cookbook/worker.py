@@ -70,15 +70,14 @@ async def main(address: str) -> None:
 
     async with Consumer("orders.failed", bootstrap_servers=address, auto_offset_reset="earliest") as failed:
         worker = asyncio.create_task(run(address, add_up, done))
-        seen = 0
-        while seen < 2:
+        aside: list[Record] = []
+        while len(aside) < 2:
             for batch in await failed.poll(timeout_ms=100):
-                for record in batch:
-                    headers = dict(record.headers)
-                    print(f"set aside: {record.value!r} from {(headers['from'] or b'').decode()}")
-                    seen += 1
+                aside += batch
         done.set()
         await worker
+    for record in aside:
+        print(f"set aside: {record.value!r} from {(dict(record.headers)['from'] or b'').decode()}")
     print(f"{tries} attempts at {len(orders)} orders")
 
 
