@@ -51,7 +51,7 @@ async def broker_with_a_group(broker: Broker) -> ExportedGroups:
             await consumer.commit({TopicPartition("orders", 0): 1})
             groups = ExportedGroups(admin, address, {})
             await groups.look()
-            events = asyncio.create_task(groups.run(60))
+            events = asyncio.create_task(groups.run(0.2))
             while not samples(plain_families(exposition(groups.families()))).get("kohort_group_rebalances_total"):
                 await asyncio.sleep(0)
             events.cancel()
