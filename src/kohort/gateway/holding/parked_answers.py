@@ -81,7 +81,7 @@ class ParkedAnswer(WaitingAnswer):
             return True
         if self.parked is not None and self.parked.followed(follower, now_ms):
             return True
-        if self.is_repeated and follower is not Follower.OTHER:
+        if self.is_repeated and follower is Follower.COMMIT:
             return True  # there is an update, and the answer to what is repeated has it
         self.answer_now()
         return False
