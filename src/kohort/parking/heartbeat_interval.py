@@ -12,11 +12,11 @@ it: two in a row do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from kohort.model.errors import ErrorCode
-from kohort.parking.client_software import ClientPace, ClientSoftware
+from kohort.parking.client_software import UNNAMED, ClientHabits, ClientPace, ClientSoftware
 from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
@@ -104,17 +104,18 @@ class HeartbeatInterval:
     _last: LastHeartbeat = LastHeartbeat.AT_ONCE
     pace: ClientPace = ClientPace.UNKNOWN
     _trial_end_ms: int = 0
-    _repeat_error: ErrorCode | None = None
-    """The error after which its client sends a heartbeat again, NONE where there is none; None: not known."""
-    _repeats_after_ms: tuple[int, ...] = (0,)
-    """How soon it does, by how many such errors it got in a row."""
+    _habits: ClientHabits = UNNAMED.habits
+    """Those of its client, once that has named itself; without a `repeat_error` after a flood."""
     _repeats: int = 0
-    """How many it got since the last success."""
-    is_overtaken: bool = False
-    """Whether its client takes the answers to commits before that to a heartbeat."""
+    """How many heartbeats in a row ended with that error."""
 
     def __post_init__(self) -> None:
         self.answered_ms = self.committed_ms = self.alive_ms = self._begun_ms = self.arrived_ms
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether its client takes the answers to commits before that to a heartbeat."""
+        return self._habits.matches_by_id
 
     @property
     def usual_ms(self) -> int:
@@ -151,7 +152,7 @@ class HeartbeatInterval:
         not worth it.
         """
         third_ms, interval_ms = session_timeout_ms // 3, self.interval_ms
-        if not self._repeat_error or interval_ms < LEAST_REPEATED_MS or third_ms < 2 * interval_ms:
+        if not self._habits.repeat_error or interval_ms < LEAST_REPEATED_MS or third_ms < 2 * interval_ms:
             return None
         whole_ms = third_ms // interval_ms * interval_ms
         return self._begun_ms + ((self.alive_ms - self._begun_ms) // whole_ms + 1) * whole_ms
@@ -164,8 +165,9 @@ class HeartbeatInterval:
         next_ms = (
             self.interval_ms if self.pace is ClientPace.FROM_ANSWER else self.arrived_ms + self.interval_ms - now_ms
         )
-        repeat_ms = self._repeats_after_ms[min(self._repeats, len(self._repeats_after_ms) - 1)]
-        return ErrorCode.NONE if next_ms < max(NEXT_IS_NEAR_MS, repeat_ms) else self._repeat_error or ErrorCode.NONE
+        repeats_after_ms = self._habits.repeats_after_ms
+        repeat_ms = repeats_after_ms[min(self._repeats, len(repeats_after_ms) - 1)]
+        return ErrorCode.NONE if next_ms < max(NEXT_IS_NEAR_MS, repeat_ms) else self._habits.repeat_error
 
     def answered(self, now_ms: int, *, is_for_repeat: bool = False) -> None:
         """A heartbeat that waited is answered, perhaps with an error after which its client sends it again."""
@@ -186,9 +188,8 @@ class HeartbeatInterval:
     def note_software(self, client: ClientSoftware) -> None:
         """Take the habits that a client's software is known to have; of one without a name the pace is found out."""
         habits = client.habits
-        if client.is_named and self._repeat_error is None:
-            self._repeat_error, self._repeats_after_ms = habits.repeat_error, habits.repeats_after_ms
-            self.is_overtaken = habits.matches_by_id
+        if client.is_named and self._habits is UNNAMED.habits:
+            self._habits = habits
         if habits.pace is not ClientPace.UNKNOWN:
             self.pace = habits.pace
         elif self.pace in (ClientPace.FROM_ANSWER, ClientPace.FIRST_AT_ONCE):
@@ -237,7 +238,7 @@ class HeartbeatInterval:
     def _wait_of_repeated(self, now_ms: int, session_timeout_ms: int, *, can_wait: bool) -> int:
         """Return how long a heartbeat waits that was sent again: Java and kgo begin another interval with it."""
         if now_ms - self.answered_ms < FLOOD_MS:
-            self._repeat_error = ErrorCode.NONE
+            self._habits = replace(self._habits, repeat_error=ErrorCode.NONE)
         self.arrived_ms = self.answered_ms = now_ms
         return self._wait(now_ms, session_timeout_ms) if can_wait else self._answer_at_once(now_ms)
 
