@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain_fam
 
 from kohort.broker.broker import Broker
 from kohort.cli.group_state.exported_groups import ExportedGroups
+from kohort.cli.group_state.group_events import LISTED_EVENTS, Bookmark, GroupFilter, event_consumer, live_events
 from kohort.client import Admin, Consumer, Producer
 from kohort.model.exposition import exposition
 from kohort.model.ids import TopicPartition
@@ -96,6 +97,30 @@ def test_a_broker_and_the_exporter_serve_what_prometheus_reads(tmp_path: Path) -
         assert {name.removesuffix("_bucket") for name in shown} <= exist, document
         if document.endswith(".json"):
             json.loads(text)
+
+
+def test_events_that_were_counted_are_not_read_again_behind_a_bookmark(tmp_path: Path) -> None:
+    """As after a broker's restart, when an exporter reads on."""
+
+    async def read(address: str, bookmark: Bookmark) -> int:
+        async with event_consumer(address, {}) as consumer:
+            found = live_events(consumer, GroupFilter(None), lambda _: None, last=LISTED_EVENTS, bookmark=bookmark)
+            return len([each async for each in found])
+
+    async def scenario() -> tuple[int, int, int]:
+        broker = Broker(tmp_path, "127.0.0.1", 0, {"group.initial.rebalance.delay.ms": "0"})
+        await broker.start()
+        try:
+            await broker_with_a_group(broker)
+            address, bookmark = f"127.0.0.1:{broker.address[1]}", Bookmark()
+            first, again = await read(address, bookmark), await read(address, bookmark)
+            return first, again, await read(address, Bookmark(1 << 40))
+        finally:
+            await broker.stop()
+
+    first, again, elsewhere = asyncio.run(scenario())
+    assert first > again == 0
+    assert elsewhere == first, "an offset beyond the end is of a topic that was created again"
 
 
 def test_without_group_events_rebalances_are_counted_from_looks(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kohort.cli.group_state.group_events import LISTED_EVENTS, GroupFilter, event_consumer, live_events
+from kohort.cli.group_state.group_events import LISTED_EVENTS, Bookmark, GroupFilter, event_consumer, live_events
 from kohort.client import Admin
 from kohort.client.admin.group_descriptions import GroupDescription
 from kohort.console.history.inferred_history import InferredHistory
@@ -110,13 +110,16 @@ class ExportedGroups:
             del self._histories[group_id]
 
     async def _follow_events(self, interval_s: float) -> None:
+        bookmark = Bookmark()  # what was counted is not counted again after a broker's restart
         while True:
             try:
                 is_without = EVENT_TOPIC not in {topic.name for topic in await self.admin.list_topics()}
                 if not is_without:
                     async with event_consumer(self.bootstrap_servers, self.security) as consumer:
                         picked = GroupFilter(None)
-                        events = live_events(consumer, picked, lambda _: None, following=True, last=LISTED_EVENTS)
+                        events = live_events(
+                            consumer, picked, lambda _: None, following=True, last=LISTED_EVENTS, bookmark=bookmark
+                        )
                         async for event in events:
                             self._histories = None
                             if event is not None and self.is_wanted(str(event.get("group"))):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,16 +56,33 @@ class GroupFilter:
 # -- a cluster
 
 
+@dataclass(slots=True)
+class Bookmark:
+    """The offset behind the last event that was read; None where none was."""
+
+    position: int | None = None
+
+
 async def live_events(
-    consumer: Consumer, picked: GroupFilter, counted: Counted, *, following: bool = False, last: int | None = None
+    consumer: Consumer,
+    picked: GroupFilter,
+    counted: Counted,
+    *,
+    following: bool = False,
+    last: int | None = None,
+    bookmark: Bookmark | None = None,
 ) -> AsyncIterator[EventFields | None]:
     """Yield the group's events; then end, or continue with new ones, with a None for each idle wait.
 
-    They begin with the first one, or with the first of the `last` ones of all groups.
+    They begin at the bookmark, which moves with them; else with the first of the `last` ones of all groups, or the
+    first one.
     """
+    bookmark = bookmark or Bookmark()
     end = (await consumer.end_offsets([EVENTS]))[EVENTS]
     position = (await consumer.beginning_offsets([EVENTS]))[EVENTS]
-    if last is not None:
+    if bookmark.position is not None and position <= bookmark.position <= end:
+        position = bookmark.position
+    elif last is not None:
         position = max(position, end - last)
     consumer.assign([EVENTS])
     consumer.seek(EVENTS, position)
@@ -75,7 +93,7 @@ async def live_events(
                 if (event := picked.read(record.key, record.value)) is not None:
                     yield event
             counted(batch.next_offset - position)
-            position = batch.next_offset
+            bookmark.position = position = batch.next_offset
         if following and position >= end:
             yield None
 
