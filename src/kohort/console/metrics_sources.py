@@ -6,6 +6,7 @@ import asyncio
 import re
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException
 from typing import NamedTuple
 
 TIMEOUT_S = 2.0
@@ -49,7 +50,9 @@ def _below(name: str, share: float) -> Callable[[Samples], float | None]:
     def bound(samples: Samples) -> float | None:
         buckets: dict[float, float] = {}
         for labels, value in samples.get(f"{name}_bucket", ()):
-            upper = float(labels.get("le", "inf"))
+            upper = _number(labels.get("le", "inf"))
+            if upper is None:
+                continue
             buckets[upper] = buckets.get(upper, 0.0) + value
         wanted = share * max(buckets.values(), default=0.0)
         return next((upper for upper, count in sorted(buckets.items()) if wanted and count >= wanted), None)
@@ -92,7 +95,7 @@ def _read(url: str) -> MetricsOf:
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             text = answer.read(MOST_BYTES).decode(errors="replace")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         return MetricsOf(url, "", [], f"cannot be read: {getattr(error, 'reason', None) or error}")
     samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     for name, labels, sample in _samples(text):
@@ -106,8 +109,13 @@ def _read(url: str) -> MetricsOf:
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
     for line in text.splitlines():
-        if line.startswith("kohort_") and (found := _SAMPLE.fullmatch(line)) is not None:
-            try:
-                yield found[1], dict(_LABEL.findall(found[2] or "")), float(found[3])
-            except ValueError:
-                continue  # no number
+        found = _SAMPLE.fullmatch(line) if line.startswith("kohort_") else None
+        if found is not None and (value := _number(found[3])) is not None:
+            yield found[1], dict(_LABEL.findall(found[2] or "")), value
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
