@@ -83,12 +83,10 @@ class WatchedTopics:
         return self._logs.get(TopicPartition(topic, partition), UNREAD)
 
     def is_read(self, topics: tuple[str, ...], since_ms: int) -> bool:
-        """Whether all partitions of some topics were looked at since a time."""
+        """Whether all partitions of some topics were looked at since a time; not where a topic is not known."""
         return all(
-            self.log(name, number).at_ms >= since_ms
+            name in self.views and all(self.log(name, each).at_ms >= since_ms for each in self.views[name].partitions)
             for name in topics
-            if name in self.views
-            for number in self.views[name].partitions
         )
 
     def sum(self, topic: TopicView) -> TopicSum:

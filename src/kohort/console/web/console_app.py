@@ -227,6 +227,8 @@ class _Pages:
         if watched.topics.is_read(names(), self._site.now_ms() - FRESH_MS):
             return
         try:
+            if not poller.cluster.view.topics.keys() >= set(names()):
+                await poller.cluster.force_refresh()  # one may be newer than what is known
             await poller.look_at_topics(names())
         except (KafkaError, OSError, TimeoutError) as error:
             watched.topics.remark = str(error)
