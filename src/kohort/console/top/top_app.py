@@ -516,8 +516,8 @@ class TopApp(App[None]):  # type: ignore[misc]
         self._open.close()
 
     def draw(self) -> None:
-        """Draw what is shown."""
-        if isinstance(self.screen, TopScreen) and self.screen.is_mounted:
+        """Draw what is shown; not while the program ends, which takes the parts of a screen away before the screen."""
+        if self.is_running and isinstance(self.screen, TopScreen) and self.screen.is_mounted:
             self.screen.draw()
 
     def action_help(self) -> None:
