@@ -121,7 +121,7 @@ def test_a_cluster_that_is_gone_is_a_sentence_above_what_was_known() -> None:
 
 
 def test_the_clock_does_not_draw_a_screen_whose_parts_are_taken_away_at_the_end() -> None:
-    async def play(app: TopApp, pilot: Any) -> None:
+    async def play(app: TopApp, _: Any) -> None:
         await app.screen.query("*").remove()
         app._running = False  # what textual does before it takes the screens away
         app.draw()
