@@ -76,15 +76,6 @@ def test_a_name_that_does_not_resolve_is_named(kohort: Commands) -> None:
     assert outcome.err.startswith("kohort: no broker answers at broker.invalid:9092 (")
 
 
-def test_every_verb_has_help_with_an_example(kohort: Commands) -> None:
-    topics = [("topics", verb) for verb in ("create", "list", "describe", "delete")]
-    groups = [("groups", verb) for verb in ("list", "describe", "delete", "reset-offsets")]
-    for words in [("broker",), ("produce",), ("consume",), *topics, *groups]:
-        outcome = kohort(*words, "--help")
-        assert outcome.status == 0
-        assert "examples:\n" in outcome.out, words
-
-
 def test_an_advertised_listener_that_does_not_resolve_is_named_with_the_broker_that_sent_it(
     kohort: Commands, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, add_option, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, verb, verb_of_verbs
 from kohort.model.acl import (
     CLUSTER_NAME,
     WILDCARD,
@@ -38,8 +38,7 @@ _COLUMNS = ("principal", "permission", "operation", "resource_type", "name", "pa
 
 def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     """Add `acls` and its verbs to the command line."""
-    parser = verbs.add_parser("acls", help="list, add and remove rules of who may do what")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "acls", "list, add and remove rules of who may do what")
     example = "kohort acls list\nkohort acls list --topic orders --match\nkohort acls list --principal User:ann --json"
     listing = verb(inner, "list", "list rules", run=with_admin(show_acls), examples=example)
     example = "kohort acls add --allow User:ann --operation read --topic orders --group billing"
@@ -62,7 +61,7 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
         add_option(each, "--match", "all rules that apply to the named resource")
     for each in (listing, adding, removing):
         for name in _RESOURCES:
-            each.add_argument(f"--{name.replace('_', '-')}", metavar="NAME", help=f"a {name.replace('_', ' ')}")
+            add_option(each, f"--{name.replace('_', '-')} NAME", f"a {name.replace('_', ' ')}")
         add_option(each, "--cluster", "the cluster itself")
         add_option(each, "--prefixed", "the name is the beginning of names")
         add_json(each)

@@ -20,7 +20,7 @@ _EXAMPLES = """
 kohort broker --data /var/lib/kohort
 kohort broker --data ./kohort --port 9092 --set num.partitions=12 --set group.initial.rebalance.delay.ms=0
 kohort broker --data ./kohort --config server.properties
-kohort broker --data ./kohort --set 'kohort.sasl.scram.users=ann:${env:PASSWORD}' --set listeners=SASL_SSL://:9093 ...
+kohort broker --data ./kohort --set 'kohort.sasl.scram.users=ann:${env:PASSWORD}' --set listeners=SASL_PLAINTEXT://127.0.0.1:9093
 kohort broker --data ./kohort --assignor billing.assignors:by_hand
 """
 

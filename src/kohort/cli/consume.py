@@ -44,9 +44,9 @@ kohort consume flights --timestamp 2026-01-31T12:00:00Z --json
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `consume` to the command line."""
     parser = verb(verbs, "consume", "write the records of topics to stdout", run=run, examples=EXAMPLES)
-    parser.add_argument(
-        "topics", metavar="TOPIC", nargs="+", help="a name, or '^…': an expression that whole names match, now or later"
-    )
+    text = "a name, or '^…': an expression that whole names match, now or later"
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=text)
+    add_option(parser, "--topic TOPIC", "the same; may repeat", action="append", default=[])
     add_option(parser, "--group GROUP", "join this group and commit what was written")
     add_option(parser, "--from-beginning", "start at the first record where nothing is committed")
     add_option(parser, "--partition P[,P]", "only these partitions of each topic (without --group)", partitions)
@@ -72,6 +72,9 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     """Write records until a limit or a signal, and return the exit status."""
+    args.topics += args.topic
+    if not args.topics:
+        raise CommandFailed("name a topic: kohort consume TOPIC", USAGE)
     write: Writer = as_json if args.json else as_value
     if args.format is not None:
         try:

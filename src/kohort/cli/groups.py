@@ -27,6 +27,7 @@ from kohort.cli.terminal.options import (
     number,
     topic_or_partitions,
     verb,
+    verb_of_verbs,
 )
 from kohort.cli.terminal.output import Cell
 from kohort.cli.terminal.record_lines import iso_time
@@ -67,8 +68,7 @@ kohort groups reset-offsets readers --all-topics --shift-by -100 --execute
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `groups` and its verbs to the command line."""
-    parser = verbs.add_parser("groups", help="list, describe and delete groups, and reset their offsets")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "groups", "list, describe and delete groups, and reset their offsets")
     example = "kohort groups list --type consumer\nkohort groups list --state stable --json\nkohort groups list --watch"
     listing = verb(inner, "list", "list groups", run=with_admin(watching(show_groups)), examples=example)
     add_option(listing, "--type TYPE", "classic, consumer, …; may repeat", action="append", default=[])

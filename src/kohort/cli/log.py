@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
-from kohort.cli.terminal.options import add_json, add_option, verb
+from kohort.cli.terminal.options import add_json, add_option, verb, verb_of_verbs
 from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
@@ -42,8 +42,7 @@ kohort log repair ./kohort-data/orders-0
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `log` and its verbs to the command line."""
-    parser = verbs.add_parser("log", help="verify, repair, check or export log files")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "log", "verify, repair, check or export log files")
     summary = "read every file of a data directory, and name each damaged, torn, misplaced or missing piece"
     verify = verb(inner, "verify", summary, run=run_verify, examples=VERIFY_EXAMPLES)
     summary = "take damaged pieces out of the files of a stopped broker, and make anew what follows from the rest"

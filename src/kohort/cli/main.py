@@ -39,6 +39,14 @@ VERBS = (
 )
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
 
+EXAMPLES = """examples:
+  kohort broker --data ./kohort-data
+  kohort topics create flights --partitions 12
+  kohort consume flights --from-beginning --max 5
+  kohort groups list
+  kohort explain readers
+  kohort groups reset-offsets --help"""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status: 0, 1 when it failed, 2 when it was typed wrongly."""
@@ -104,7 +112,12 @@ def run_verb(parsed: argparse.Namespace) -> int:
 
 def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of a command line; of the verb that it names only, where it names one."""
-    parser = Parser(prog="kohort", description="Kafka's consumer groups in Python.")
+    parser = Parser(
+        prog="kohort",
+        description="Kafka's consumer groups in Python.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
     verbs = parser.add_subparsers(metavar="VERB")
     wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS

@@ -18,7 +18,7 @@ from kohort.cli.cluster import require_group, with_admin
 from kohort.cli.group_state.group_events import now_ms
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED
-from kohort.cli.terminal.options import add_cluster, add_json, add_option, duration_ms, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, duration_ms, number, verb, verb_of_verbs
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.classic.group import COOPERATIVE
 from kohort.group.explain.explain_text import Names, refusal
@@ -54,8 +54,7 @@ kohort migrate watch readers --to classic --members 5 --json
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `migrate` and its verbs to the command line."""
-    parser = verbs.add_parser("migrate", help="plan and watch the migration of a live group to another protocol")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "migrate", "plan and watch the migration of a live group to another protocol")
     summary = "list the restarts that take a group to another protocol, and their cost, or why it is not safe"
     plan = verb(inner, "plan", summary, run=with_admin(show_plan), examples=PLAN_EXAMPLES)
     add_option(plan, "--assignor NAME", "the assignor to go to: server-side for consumer, else client-side")

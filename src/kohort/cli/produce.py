@@ -50,7 +50,9 @@ kohort consume flights --from-beginning --timeout-ms 1000 --json | kohort produc
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `produce` to the command line."""
     parser = verb(verbs, "produce", "send the lines of stdin to a topic", run=run, examples=EXAMPLES)
-    parser.add_argument("topic", metavar="TOPIC")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("name", metavar="TOPIC", nargs="?")
+    add_option(which, "--topic TOPIC", "the same")
     add_option(parser, "--key TEXT", "the key of each record whose line has none")
     add_option(
         parser,
@@ -79,6 +81,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def run(args: argparse.Namespace) -> int:
     """Send stdin and return the exit status."""
+    args.topic = args.topic or args.name
     read: Callable[[bytes], Outgoing] = raw_line
     if args.json:
         read = json_line

@@ -9,7 +9,7 @@ from kohort.cli.cluster import ends_of, require_topics, with_admin
 from kohort.cli.group_state.repeated_looks import add_watch, watching
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb, verb_of_verbs
 from kohort.model.ids import EVENT_TOPIC, TopicPartition, topic_id_text
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `topics` and its verbs to the command line."""
-    parser = verbs.add_parser("topics", help="create, list, describe, alter and delete topics")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "topics", "create, list, describe, alter and delete topics")
     example = "kohort topics create flights --partitions 12 --config retention.ms=86400000"
     create = verb(inner, "create", "create a topic", run=with_admin(create_topic), examples=example)
     add_option(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, reason_of, unknown
-from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
+from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb, verb_of_verbs
 from kohort.wire.scram import DEFAULT_MECHANISM, ITERATIONS, MIN_ITERATIONS, NUMBERS
 
 if TYPE_CHECKING:
@@ -23,8 +23,7 @@ _COLUMNS = ("user", "mechanism", "iterations")
 
 def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     """Add `users` and its verbs to the command line."""
-    parser = verbs.add_parser("users", help="list, set and remove users that log in by SCRAM")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "users", "list, set and remove users that log in by SCRAM")
     example = "kohort users list\nkohort users list ann --json"
     listing = verb(inner, "list", "list users and their mechanisms", run=with_admin(show_users), examples=example)
     listing.add_argument("user", metavar="USER", nargs="*", help="these alone (default: all)")

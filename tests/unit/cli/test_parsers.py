@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import kohort
 from kohort.cli.main import main, parser_for
+from kohort.cli.terminal.options import SHORT_NAMES
 
 
 def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -19,6 +22,46 @@ def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser
 
 def test_no_parser_takes_an_abbreviated_option() -> None:
     assert [each.prog for each in parsers(parser_for([])) if each.allow_abbrev] == []
+
+
+def test_every_help_has_examples_and_each_is_a_command_line_of_its_verb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build").mkdir()
+    for parser in parsers(parser_for([])):
+        _, heading, examples = parser.format_help().partition("\nexamples:\n")
+        assert heading, parser.prog
+        commands = [command for line in examples.splitlines() for command in commands_of(line)]
+        assert any(f"kohort {' '.join(words)} ".startswith(f"{parser.prog} ") for words in commands), parser.prog
+        for words in commands:
+            if "--help" not in words:
+                assert parser_for(words).parse_args(words).run
+
+
+def commands_of(line: str) -> Iterator[list[str]]:
+    """The words after `kohort` of each of its commands in a line of a shell."""
+    words: list[str] | None = None
+    for word in [*shlex.split(line, comments=True), "|"]:
+        if word in ("|", ">", "<", "&"):
+            if words is not None:
+                yield words
+            words = None
+        elif words is not None:
+            words.append(word)
+        elif word == "kohort":
+            words = []
+
+
+def test_the_short_names_of_kcat_are_those_of_every_verb_that_has_the_long_ones() -> None:
+    for parser in parsers(parser_for([])):
+        for action in parser._actions:
+            for long_name, short in SHORT_NAMES.items():
+                assert (long_name in action.option_strings) == (short in action.option_strings), parser.prog
+    words = ["-b", "kafka:9092", "-t", "flights", "-g", "readers", "-p", "0,2", "-o", "-10", "-f", "{key}"]
+    parsed = parser_for(["consume"]).parse_args(["consume", *words])
+    assert (parsed.bootstrap_server, parsed.topic, parsed.group) == ("kafka:9092", ["flights"], "readers")
+    assert (parsed.partition, parsed.offset, parsed.format) == ({0, 2}, -10, "{key}")
 
 
 def test_an_abbreviation_is_refused_and_not_taken_for_the_option_it_begins(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,6 +105,7 @@ def test_what_if_refuses_contradictory_options_before_it_connects(
     [
         (("topics", "create", "t", "--partitons", "3"), "instead of --partitons, did you mean --partitions?"),
         (("topics", "create", "t", "--part=3"), "instead of --part, did you mean --partitions?"),
+        (("consume", "flights", "-G", "readers"), "instead of -G, did you mean -g?"),
         (("broker", "--dta", "d"), "are required: --data; instead of --dta, did you mean --data?"),
     ],
 )

@@ -28,7 +28,7 @@ from kohort.cli.fleet.fleet_session import (
 )
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
-from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, add_option, number, setting, verb
+from kohort.cli.terminal.options import CONFIG_VARIABLE, add_json, add_option, number, setting, verb, verb_of_verbs
 from kohort.cli.terminal.record_lines import iso_time
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ kohort fleet demo --out build/demo --open
 
 def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     """Add `fleet` and its verbs to the command line."""
-    parser = verbs.add_parser("fleet", help="analyse all groups of a cluster, and find those that need action")
-    inner = parser.add_subparsers(metavar="VERB", required=True)
+    inner = verb_of_verbs(verbs, "fleet", "analyse all groups of a cluster, and find those that need action")
     _register_run(inner)
     summary = "write a report of the tables as one self-contained HTML page, or as JSON"
     report = verb(inner, "report", summary, run=run_report, examples=REPORT)

@@ -47,14 +47,33 @@ class Parser(ArgumentParser):
             near = get_close_matches(verb[1], re.findall(r"[\w-]+", verb[2]), n=1)
             advice = f"did you mean {near[0]!r}?" if near else f"there are {verb[2]}"
             message = f"there is no verb {verb[1]!r}: {advice}"
-        if message.startswith(("unrecognized", "the following arguments are required")):
+        if message.startswith(("unrecognized", "the following arguments are required", "one of the arguments")):
             known = self._option_string_actions
-            names = (each.partition("=")[0] for each in self._given if each.startswith("--"))
+            names = (each.partition("=")[0] for each in self._given if re.match(r"--|-\w$", each))
             for name in dict.fromkeys(name for name in names if name not in known):
-                near = [each for each in known if each.startswith(name)] or get_close_matches(name, known, n=1)
+                near = [each for each in known if each.startswith((name, name.lower()))]
+                near = near or get_close_matches(name, known, n=1)
                 message += f"; instead of {name}, did you mean {near[0]}?" if near else ""
         super().error(message)
 
+    def format_help(self) -> str:
+        """Return the help, which of a verb with verbs has the first example of each of them."""
+        if self.epilog is None:
+            verbs = [each for each in self._actions if isinstance(each, argparse._SubParsersAction)]
+            inner = [parser for each in verbs for parser in each.choices.values()]
+            self.epilog = "\n".join(["examples:", *(str(parser.epilog).splitlines()[1] for parser in inner)])
+        return super().format_help()
+
+
+SHORT_NAMES = {
+    "--bootstrap-server": "-b",
+    "--topic": "-t",
+    "--group": "-g",
+    "--partition": "-p",
+    "--offset": "-o",
+    "--format": "-f",
+}
+"""The short names of options, as kcat has them: of every verb that has the long one."""
 
 Named = tuple[str, frozenset[int] | None]
 """What an option names: a topic, and some of its partitions or None for all."""
@@ -63,12 +82,17 @@ Named = tuple[str, frozenset[int] | None]
 def add_option(
     parser: argparse._ActionsContainer, usage: str, text: str, kind: Callable[[str], object] = str, **more: Any
 ) -> None:
-    """Add an option as its help shows it, such as "--max N" with the type of its values; without a value, a flag."""
-    name, _, metavar = usage.partition(" ")
+    """Add an option as its help shows it, such as "--max N" with the type of its values; without a value, a flag.
+
+    It has its short name too, and may have several long ones with commas.
+    """
+    shown, _, metavar = usage.partition(" ")
+    long_names = shown.split(",")
+    names = [SHORT_NAMES[each] for each in long_names if each in SHORT_NAMES] + long_names
     if metavar or more:
-        parser.add_argument(name, metavar=metavar or None, type=kind, help=text, **more)
+        parser.add_argument(*names, metavar=metavar or None, type=kind, help=text, **more)
     else:
-        parser.add_argument(name, action="store_true", help=text)
+        parser.add_argument(*names, action="store_true", help=text)
 
 
 def output_file(suffix: str) -> Callable[[str], Path]:
@@ -87,12 +111,11 @@ def output_file(suffix: str) -> Callable[[str], Path]:
 
 def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
     """Add --bootstrap-server, under `more_names` too, and --command-config; defaults come from the environment."""
-    parser.add_argument(
-        "--bootstrap-server",
-        *more_names,
-        metavar="HOST:PORT",
-        type=bootstrap,
-        help=f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, {DEFAULT_BOOTSTRAP})",
+    add_option(
+        parser,
+        f"{','.join(('--bootstrap-server', *more_names))} HOST:PORT",
+        f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, {DEFAULT_BOOTSTRAP})",
+        bootstrap,
     )
     add_option(
         parser,
@@ -137,6 +160,19 @@ def add_json(parser: ArgumentParser, what: str = "one JSON document instead of a
     add_option(parser, "--json", f"print {what}")
 
 
+def verb_of_verbs(
+    verbs: argparse._SubParsersAction[ArgumentParser], name: str, summary: str
+) -> argparse._SubParsersAction[ArgumentParser]:
+    """Add one verb that has verbs of its own, and return what they are added to."""
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = verbs.add_parser(name, help=summary, description=_described(summary), formatter_class=formatter)
+    return parser.add_subparsers(metavar="VERB", required=True)
+
+
+def _described(summary: str) -> str:
+    return summary[0].upper() + summary[1:] + "."
+
+
 def verb(
     verbs: argparse._SubParsersAction[ArgumentParser],
     name: str,
@@ -149,7 +185,7 @@ def verb(
     parser = verbs.add_parser(
         name,
         help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
+        description=_described(summary),
         epilog="examples:\n" + "\n".join(f"  {line}" for line in examples.strip().splitlines()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
