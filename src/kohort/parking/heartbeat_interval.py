@@ -125,7 +125,8 @@ class HeartbeatInterval:
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""
-        return self.pace not in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER) and self._learnt not in _LATE
+        is_after_answer = self.pace in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER)
+        return not is_after_answer and self._learnt is LearntInterval.LEARNT
 
     def is_cut_short(self, now_ms: int, session_timeout_ms: int) -> bool:
         """Whether a wait that begins now would make the next heartbeat late.

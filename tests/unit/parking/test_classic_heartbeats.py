@@ -140,6 +140,19 @@ def test_members_of_shorter_intervals_wait_for_the_longest_one_of_their_round() 
     assert group.answers == {"fast": [REJOIN], "slow": [REJOIN]}
 
 
+def test_member_whose_interval_is_only_guessed_waits_for_the_others_of_its_round() -> None:
+    """librdkafka's clock runs through a rebalance: its first heartbeat comes sooner than the next, seed 180000022."""
+    group = Group()
+    group.parking.announce("g", {"guessed", "other"}, frozenset({"guessed", "other"}), 60_000, 0)
+    group.parking.begin("guessed", 0)
+    group.change(REJOIN, is_gathering=True)
+    group.advance(500)
+    group.heartbeat("guessed", "librdkafka")
+    group.advance(500)
+    group.heartbeat("other", "librdkafka")
+    assert group.answers == {"guessed": [REJOIN], "other": [REJOIN]}
+
+
 def test_commit_of_a_closing_member_is_answered_at_once_also_while_a_round_is_announced() -> None:
     group = Group()
     group.commit_by_timer("a")
