@@ -49,7 +49,10 @@ def test_an_advertised_address_that_does_not_answer_is_wrong(kohort: Commands) -
         outcome = kohort("doctor", "--json", "--bootstrap-server", broker.bootstrap_servers)
     assert outcome.status == 1
     advertised = checks(outcome.json, "broker 1")["advertised"]
-    assert advertised["text"].startswith(f"it advertises 127.0.0.1:{port}, which this machine does not reach: ")
+    assert advertised["text"] == (
+        f"the broker at {broker.bootstrap_servers} advertises 127.0.0.1:{port} for broker 1 (advertised.listeners),"
+        " which this machine cannot reach: nothing listens there"
+    )
     assert advertised["fix"].startswith("set advertised.listeners of broker 1")
 
 

@@ -83,8 +83,8 @@ def test_an_advertised_listener_that_does_not_resolve_is_named_with_the_broker_t
         outcome = kohort("topics", "create", "t", "--bootstrap-server", address)
     assert outcome.status == 1
     assert outcome.err == (
-        f"kohort: {address} answered and sent this client to kafka-7.invalid:9092, its advertised.listeners, which does"
-        " not resolve\n"
+        f"kohort: the broker at {address} advertises kafka-7.invalid:9092 for broker 1 (advertised.listeners), which"
+        " this machine cannot reach: the name does not resolve\n"
     )
 
 
@@ -92,4 +92,23 @@ def test_a_tls_listener_that_is_met_in_plain_text_is_taken_for_one(kohort: Comma
     with EmbeddedBroker(tmp_path / "data", security_protocol="SSL") as broker:
         outcome = kohort("topics", "list", "--bootstrap-server", broker.bootstrap_servers)
     assert outcome.status == 1
-    assert "closed the connection of a client without TLS: if it is a TLS listener, set" in outcome.err
+    assert outcome.err == (
+        f"kohort: {broker.bootstrap_servers} closed the connection before its first answer, as a listener with TLS does"
+        " with a client without: set security.protocol to SSL or SASL_SSL if it is one; else it may be no broker"
+        " (commands read security.protocol from the file of --command-config)\n"
+    )
+
+
+def test_an_advertised_listener_without_a_process_is_a_remark_while_the_command_tries_again(
+    kohort: Commands, tmp_path: Path
+) -> None:
+    there = f"127.0.0.1:{free_port()}"
+    with running("--data", str(tmp_path / "data"), "--advertised", there) as (_, address):
+        command = kohort.start("groups", "describe", "readers", "--bootstrap-server", address)
+        assert command.stderr is not None
+        assert command.stderr.readline().decode() == (
+            f"kohort: the broker at {address} advertises {there} for broker 1 (advertised.listeners), which this"
+            " machine cannot reach: nothing listens there; it is tried again\n"
+        )
+        command.terminate()
+        command.communicate()

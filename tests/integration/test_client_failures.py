@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.net.blocking_connection import BlockingConnection
 from kohort.net.connection import Connection
+from kohort.net.tls import ListenerMismatch
 from kohort.wire.apis import Api
 from kohort.wire.record_batches import decode_batch, iter_batches
 
@@ -158,6 +160,49 @@ def test_an_address_without_a_broker_is_reported() -> None:
         await server.wait_closed()
 
     run(scenario, "", "")
+
+
+def without_checks() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+async def failed_with(address: str, tls: ssl.SSLContext | None) -> list[str]:
+    """How each kind of connection fails."""
+    host, _, port = address.rpartition(":")
+    with pytest.raises(ListenerMismatch) as mismatch:
+        await Connection.open(host, int(port), "test", tls=tls)
+    with pytest.raises(KafkaError) as lost:
+        await asyncio.to_thread(BlockingConnection, host, int(port), "test", tls=tls)
+    return [mismatch.value.text, lost.value.text]
+
+
+def test_a_client_without_tls_at_a_listener_with_it_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path / "data", security_protocol="SSL") as broker:
+        for text in asyncio.run(failed_with(broker.bootstrap_servers, None)):
+            assert "as a listener with TLS does with a client without: set security.protocol to SSL or SASL_SSL" in text
+
+
+def test_a_client_with_tls_at_a_listener_without_it_is_an_error_that_names_the_setting(broker: EmbeddedBroker) -> None:
+    for text in asyncio.run(failed_with(broker.bootstrap_servers, without_checks())):
+        assert "as a listener without TLS does: set security.protocol to PLAINTEXT or SASL_PLAINTEXT" in text
+
+
+def test_an_alert_of_tls_is_certain() -> None:
+    async def alert(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        writer.write(b"\x15\x03\x03\0\x02\x02\x50")  # internal_error, as a broker on a JVM sends it
+        writer.close()
+        await writer.wait_closed()
+
+    async def main() -> None:
+        async with await asyncio.start_server(alert, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            for text in await failed_with(f"127.0.0.1:{port}", None):
+                assert f":{port} expects TLS, which this client does not use: set security.protocol" in text
+
+    asyncio.run(main())
 
 
 def test_a_full_buffer_makes_send_wait_and_then_fail(broker: EmbeddedBroker) -> None:

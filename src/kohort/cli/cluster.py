@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import interruption
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown, unknown_group
+from kohort.cli.terminal.log_lines import log_as_remarks
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.net.tls import ListenerMismatch
 
 if TYPE_CHECKING:
     from kohort.client import Admin
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_MS = 2_000
 """How long a command tries to reach a broker before it fails."""
-
 USAGE_ERRORS = {
     ErrorCode.INVALID_TOPIC_EXCEPTION,
     ErrorCode.INVALID_PARTITIONS,
@@ -38,6 +39,7 @@ def run_against(
 
     Raises CommandFailed with the error of the cluster; OutputClosed; Interrupted.
     """
+    log_as_remarks()
     try:
         return interruption.run(work(), grace_s)
     except KafkaError as error:
@@ -130,11 +132,8 @@ def sentence_of(error: KafkaError, bootstrap: str) -> str:
 
 def unreachable(bootstrap: str, error: BaseException) -> str:
     """Return the sentence for a cluster that does not answer, with what to do."""
-    if "a TLS listener" in str(error):
-        return (
-            f"{bootstrap} closed the connection of a client without TLS: if it is a TLS listener, set security.protocol"
-            " in a file for --command-config; if it is no broker, name one with --bootstrap-server or KOHORT_BOOTSTRAP"
-        )
+    if isinstance(error.__cause__, ListenerMismatch):
+        return f"{error.__cause__.text} (commands read security.protocol from the file of --command-config)"
     return (
         f"{no_answer(bootstrap, error)}: start one with `kohort broker --data DIR`, "
         "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"
@@ -147,6 +146,4 @@ def no_answer(bootstrap: str, error: BaseException) -> str:
     bootstrap = bootstrap or ",".join(dict.fromkeys(address for address, _ in attempts)) or "the cluster"
     whys = [why.removeprefix(f"cannot connect to {address}: ") for address, why in attempts]
     reason = "; ".join(dict.fromkeys(whys)) or str(error) or type(error).__name__
-    if "Connect call failed" in reason:
-        reason = "nothing listens there"  # asyncio's words for a refused connection
     return f"no broker answers at {bootstrap} ({reason})"

@@ -18,8 +18,9 @@ from typing import Any, TypeVar, cast
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.api_versions import FIRST_VERSION, BrokerVersions, api_versions_request, retry_version
 from kohort.net.byte_stream import FrameReceiver
-from kohort.net.connection import MAX_FRAME_BYTES
+from kohort.net.connection import MAX_FRAME_BYTES, why_not_connected
 from kohort.net.sasl import Sasl, authenticate
+from kohort.net.tls import ALERT, met_plain_text, met_tls, tls_failure
 from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import decode_response, encode_request
@@ -80,7 +81,7 @@ class BlockingConnection:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if tls is not None:
-                self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+                self._begin_tls(tls, host)
             self._versions = self._negotiate()
             self._authenticate()
         except OSError as cause:
@@ -89,6 +90,14 @@ class BlockingConnection:
         except BaseException:
             self.close()
             raise
+
+    def _begin_tls(self, tls: ssl.SSLContext, host: str) -> None:
+        try:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+        except (ssl.SSLEOFError, ConnectionError) as cause:
+            raise met_plain_text(self.address) from cause
+        except ssl.SSLError as cause:
+            raise tls_failure(self.address, cause) from cause
 
     def call(self, request: Request[ResponseT], *, highest: int | None = None) -> ResponseT:
         """Send a request and wait for its answer; nothing else may be asked for. Raises `KafkaError`."""
@@ -175,8 +184,11 @@ class BlockingConnection:
             # A large answer is waited for whole: one call into the kernel instead of one per packet.
             flags = socket.MSG_WAITALL if self._receiver.is_large and self._is_plain else 0
             count = self._socket.recv_into(self._receiver.buffer(), 0, flags)
+            is_first = self._is_plain and self._correlation_id == 1
             if not count:
-                raise ConnectionError("the broker closed it")
+                raise met_tls(self.address) if is_first else ConnectionError("the broker closed it")
+            if is_first and self._receiver.buffer()[:2] == ALERT:
+                raise met_tls(self.address, is_certain=True)
             self._frames.extend(self._receiver.received(count))
         except TimeoutError as cause:
             text = f"{self.address} did not answer within {self._timeout_ms} ms"
@@ -191,8 +203,8 @@ class BlockingConnection:
         return not isinstance(self._socket, ssl.SSLSocket)
 
     def _lost(self, cause: Exception) -> KafkaError:
-        why = getattr(cause, "strerror", None) or cause
-        return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"no connection to {self.address}: {why}")
+        text = f"no connection to {self.address}: {why_not_connected(cause)}"
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, text)
 
 
 class _Authentication:

@@ -17,7 +17,7 @@ from kohort.model.errors import ErrorCode, KafkaError
 from kohort.net.api_versions import FIRST_VERSION, BrokerVersions, api_versions_request, retry_version
 from kohort.net.byte_stream import FrameReceiver, write
 from kohort.net.sasl import Sasl, authenticate
-from kohort.net.tls import tls_failure
+from kohort.net.tls import ALERT, met_plain_text, met_tls, tls_failure
 from kohort.wire.apis import Api, response_class
 from kohort.wire.codec import Buffer
 from kohort.wire.frames import decode_response, gather_request
@@ -89,10 +89,9 @@ class Connection:
             raise tls_failure(address, cause) from cause
         except OSError as cause:
             stream.end("connecting failed")
-            why = cause.strerror or str(cause) or type(cause).__name__
             if tls is not None and isinstance(cause, ConnectionResetError | ConnectionAbortedError):
-                why = "it closed the connection instead of beginning TLS: is it a listener without TLS?"
-            text = f"cannot connect to {address}: {why}"
+                raise met_plain_text(address) from cause
+            text = f"cannot connect to {address}: {why_not_connected(cause)}"
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, text) from cause
         except (ValueError, OverflowError) as cause:  # no host or port that an operating system takes
             stream.end("connecting failed")
@@ -177,6 +176,13 @@ class Connection:
         self.versions = BrokerVersions(self.address, frame, version)
 
 
+def why_not_connected(cause: Exception) -> str:
+    """Return why a connection was not opened."""
+    if isinstance(cause, ConnectionRefusedError) or "Connect call failed" in str(cause):
+        return "nothing listens there"  # asyncio's own words name the address once more
+    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+
+
 class _Authentication:
     """The connection as `authenticate` uses it: its requests leave before those that wait for them."""
 
@@ -204,7 +210,7 @@ class _Stream(asyncio.BufferedProtocol):
 
     def __init__(self, address: str, *, is_secret: bool, is_named: bool) -> None:
         self.address = address
-        self._doubt = "" if is_secret else " (is it a TLS listener, or no broker at all?)"
+        self._is_plain = not is_secret
         self._wish = "" if is_named else ", without a word to a client that gave no SASL credentials"
         self.waiting: dict[int, asyncio.Future[Buffer]] = {}
         self.is_closed = False
@@ -230,10 +236,13 @@ class _Stream(asyncio.BufferedProtocol):
         return self._receiver.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        if self._is_plain and self._correlation_id == 1 and self._receiver.buffer()[:2] == ALERT:
+            self.refuse(met_tls(self.address, is_certain=True))
+            return
         try:
             frames = self._receiver.received(nbytes)
         except MalformedMessage as cause:
-            self.end(f"it sent what is not Kafka's protocol: {cause}{self._doubt}")
+            self.end(f"it sent what is not Kafka's protocol: {cause}")
             return
         for frame in frames:
             waiter = self.waiting.pop(int.from_bytes(frame[:4], "big", signed=True), None)
@@ -244,13 +253,22 @@ class _Stream(asyncio.BufferedProtocol):
                 waiter.set_result(frame)
 
     def eof_received(self) -> None:
-        self.end(f"the broker closed it{self._hint}")
+        self._end_by_broker("the broker closed it")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if isinstance(exc, ssl.SSLError):
             # In TLS 1.3 a broker looks at the client's certificate after the client takes the handshake for complete.
             self._refusal = tls_failure(self.address, exc)
-        self.end(str(exc) if exc is not None else f"the broker closed it{self._hint}")
+        self._end_by_broker("the broker closed it" if exc is None else str(exc))
+
+    def _end_by_broker(self, why: str) -> None:
+        """End; a broker that closes the connection instead of giving its first answers may expect TLS, or SASL."""
+        if not self.is_closed and self.waiting:
+            if self._correlation_id == 1 and self._is_plain:
+                self._refusal = met_tls(self.address)
+            elif self._correlation_id in (2, 3):
+                why += self._wish
+        self.end(why)
 
     def pause_writing(self) -> None:
         self._has_room = False
@@ -341,13 +359,6 @@ class _Stream(asyncio.BufferedProtocol):
             text = f"{self.address} did not answer {type(request).__name__} within {timeout_ms} ms"
             waiter.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT, text))
             self.end("a request timed out")
-
-    @property
-    def _hint(self) -> str:
-        """What may be wrong with a broker that closes the connection instead of answering the first real request."""
-        if self._correlation_id == 1:
-            return self._doubt
-        return self._wish if self._correlation_id <= 3 and self.waiting else ""
 
     def _lost(self) -> KafkaError:
         if self._refusal is not None:

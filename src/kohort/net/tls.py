@@ -18,6 +18,35 @@ class TlsFailed(KafkaError):
         super().__init__(ErrorCode.NETWORK_EXCEPTION, text)
 
 
+class ListenerMismatch(KafkaError):
+    """A broker closed the connection as it does where only one side uses TLS. A broker that ends may close it too."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(ErrorCode.NETWORK_EXCEPTION, text)
+
+
+ALERT = b"\x15\x03"
+"""How the bytes begin by which a listener with TLS answers those of a client without."""
+
+
+def met_tls(address: str, *, is_certain: bool = False) -> ListenerMismatch:
+    """Return the error of a client without TLS; it is certain where the broker sent an alert."""
+    seen = "expects TLS, which this client does not use"
+    doubt = ""
+    if not is_certain:
+        seen = "closed the connection before its first answer, as a listener with TLS does with a client without"
+        doubt = " if it is one; else it may be no broker"
+    return ListenerMismatch(f"{address} {seen}: set security.protocol to SSL or SASL_SSL{doubt}")
+
+
+def met_plain_text(address: str) -> ListenerMismatch:
+    """Return the error of a client whose handshake found no TLS."""
+    return ListenerMismatch(
+        f"{address} closed the connection instead of beginning TLS, as a listener without TLS does: set"
+        " security.protocol to PLAINTEXT or SASL_PLAINTEXT, or connect to the port of a listener with TLS"
+    )
+
+
 def tls_failure(address: str, error: ssl.SSLError) -> TlsFailed:
     """Return what the error of a handshake with `address` means for the user."""
     host = address.rpartition(":")[0]

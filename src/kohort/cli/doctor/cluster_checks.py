@@ -110,8 +110,7 @@ async def _broker(cluster: Cluster, broker: Broker, bootstrap: str) -> tuple[Doc
     try:
         versions = (await cluster.pool.connection(broker)).versions
     except KafkaError as error:
-        text = f"it advertises {broker.address}, which this machine does not reach: {error.text}"
-        return DoctorFinding(Severity.ERROR, "advertised", about, text, fix), None
+        return DoctorFinding(Severity.ERROR, "advertised", about, error.text, fix), None
     if broker.host.startswith(_LOOPBACK) and not bootstrap.startswith(_LOOPBACK):
         text = f"it advertises {broker.address}, which each machine takes for itself"
         return DoctorFinding(Severity.ERROR, "advertised", about, text, fix), versions

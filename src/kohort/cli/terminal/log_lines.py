@@ -1,4 +1,4 @@
-"""Log lines of commands that serve: text for people, or JSON objects with `at_ms`, `level`, `logger` and `message`."""
+"""Log lines: text, or JSON objects with `at_ms`, `level`, `logger` and `message`; remarks of commands that end."""
 
 from __future__ import annotations
 
@@ -23,6 +23,12 @@ class _JsonLines(logging.Formatter):
 class _Printable(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record)) if not record.exc_info else super().format(record)
+
+
+def log_as_remarks() -> None:
+    """Have warnings of clients begin as remarks do, unless a handler takes them."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(_Printable("kohort: %(message)s"))
 
 
 def log_to_stderr(*, is_json: bool, is_quiet: bool) -> None:

@@ -24,6 +24,7 @@ from kohort.net.api_versions import BrokerVersions
 from kohort.net.connection import Connection
 from kohort.net.environment import random as random_number
 from kohort.net.sasl import Sasl
+from kohort.net.tls import ListenerMismatch
 from kohort.wire.message import Request
 from kohort.wire.messages import FindCoordinatorRequest, MetadataRequest
 
@@ -339,15 +340,16 @@ class Cluster:
         known = list(self.view.brokers.values())
         first = int(self.random() * len(known)) if known else 0
         brokers = {each.address: each for each in [*known[first:], *known[:first], *self._bootstrap]}
-        attempts: list[tuple[str, str]] = []
+        attempts: dict[str, KafkaError] = {}
         for address, broker in brokers.items():
             try:
                 return await self.pool.connection(broker)
             except KafkaError as error:
                 if error.code is not ErrorCode.NETWORK_EXCEPTION or not is_worth_a_retry(error):
                     raise
-                attempts.append((address, error.text))
-        raise BrokerUnreachable(attempts)
+                attempts[address] = error
+        mismatch = next((each for each in attempts.values() if isinstance(each, ListenerMismatch)), None)
+        raise BrokerUnreachable([(address, error.text) for address, error in attempts.items()]) from mismatch
 
     async def _refresh(self) -> None:
         names = None if self._is_tracking_all else sorted(self._tracked)

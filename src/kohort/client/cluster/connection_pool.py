@@ -8,6 +8,7 @@ that ends leads to the next one: a machine that hangs still accepts connections.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections.abc import Callable
@@ -16,9 +17,11 @@ from dataclasses import dataclass, field
 from kohort.client.cluster.metadata import Broker
 from kohort.client.cluster.retry import Waits
 from kohort.model.errors import KafkaError
-from kohort.net.connection import Connection
+from kohort.net.connection import Connection, why_not_connected
 from kohort.net.sasl import Sasl
-from kohort.net.tls import TlsFailed
+from kohort.net.tls import ListenerMismatch, TlsFailed
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(eq=False)
@@ -50,6 +53,8 @@ class Pool:
     _turns: dict[tuple[str, int], int] = field(default_factory=dict)
     """By host and port, how many of its addresses have failed."""
     _reached: dict[str, None] = field(default_factory=dict)
+    _unreached: dict[str, int] = field(default_factory=dict)
+    """By address that another broker advertises, how often it was not reached."""
     _is_closed: bool = False
 
     async def connection(self, broker: Broker, lane: str = "") -> Connection:
@@ -142,9 +147,21 @@ class Pool:
         return connection
 
     def _wrongly_advertised(self, broker: Broker, error: KafkaError) -> KafkaError:
-        """Return the error of a broker that cannot be reached where the metadata of another one has it."""
-        if isinstance(error, TlsFailed) or broker.address in self._reached:
+        """Return the error of a broker that cannot be reached where another one advertises it.
+
+        It is logged with the second try, or the first that took long: a caller that tries again does not raise it.
+        """
+        if isinstance(error, TlsFailed | ListenerMismatch) or broker.address in self._reached:
             return error
-        why = "which does not resolve" if isinstance(error.__cause__, socket.gaierror) else f"but {error.text}"
-        text = f"{next(iter(self._reached))} answered and sent this client to {broker.address}, its"
-        return KafkaError(error.code, f"{text} advertised.listeners, {why}")
+        cause = error.__cause__
+        why = "the name does not resolve" if isinstance(cause, socket.gaierror) else error.text
+        if isinstance(cause, OSError) and not isinstance(cause, TimeoutError | socket.gaierror):
+            why = why_not_connected(cause)
+        text = (
+            f"the broker at {next(iter(self._reached))} advertises {broker.address} for broker {broker.node_id}"
+            f" (advertised.listeners), which this machine cannot reach: {why}"
+        )
+        self._unreached[broker.address] = tries = self._unreached.get(broker.address, 0) + 1
+        if tries == (1 if isinstance(cause, TimeoutError) else 2):
+            log.warning("%s; it is tried again", text)
+        return KafkaError(error.code, text)
