@@ -89,6 +89,6 @@ def test_principal_of_a_command_is_its_login(tmp_path: Path) -> None:
     for principal, properties in files.items():
         path = tmp_path / "command.properties"
         path.write_text(properties)
-        args = Namespace(command_config=str(path), bootstrap_server=None)
+        args = Namespace(command_config=str(path), bootstrap_server=None, context=None)
         resolve_cluster(args)
         assert principal_of(args) == principal

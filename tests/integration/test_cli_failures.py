@@ -95,7 +95,7 @@ def test_a_tls_listener_that_is_met_in_plain_text_is_taken_for_one(kohort: Comma
     assert outcome.err == (
         f"kohort: {broker.bootstrap_servers} closed the connection before its first answer, as a listener with TLS does"
         " with a client without: set security.protocol to SSL or SASL_SSL if it is one; else it may be no broker"
-        " (commands read security.protocol from the file of --command-config)\n"
+        " (commands read it from the file of --command-config, or from the context)\n"
     )
 
 

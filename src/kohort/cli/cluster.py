@@ -80,7 +80,7 @@ def principal_of(args: argparse.Namespace) -> str:
 
     if (sasl := args.security.get("sasl")) is not None:
         return str(Principal("User", sasl.username))
-    if "tls" not in args.security or (path := certificate_in(args.command_config)) is None:
+    if "tls" not in args.security or (path := certificate_in(args.properties)) is None:
         return str(ANONYMOUS)
     text = Path(path).read_text(encoding="utf-8", errors="replace")
     first = text[text.index(ssl.PEM_HEADER) : text.index(ssl.PEM_FOOTER)] + ssl.PEM_FOOTER
@@ -133,7 +133,8 @@ def sentence_of(error: KafkaError, bootstrap: str) -> str:
 def unreachable(bootstrap: str, error: BaseException) -> str:
     """Return the sentence for a cluster that does not answer, with what to do."""
     if isinstance(error.__cause__, ListenerMismatch):
-        return f"{error.__cause__.text} (commands read security.protocol from the file of --command-config)"
+        where = "commands read it from the file of --command-config, or from the context"
+        return f"{error.__cause__.text} ({where})"
     return (
         f"{no_answer(bootstrap, error)}: start one with `kohort broker --data DIR`, "
         "or name another with --bootstrap-server or KOHORT_BOOTSTRAP"

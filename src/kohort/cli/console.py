@@ -131,12 +131,9 @@ def _registry(args: argparse.Namespace) -> Registry | None:
     """Return the client of the schema registry, None where none is named. Raises CommandFailed."""
     from dataclasses import replace
 
-    from kohort.net.settings_files import read_file
     from kohort.spark.schemas.registry import PREFIX, URL, Registry, RegistrySettings
 
-    path = args.command_config
-    found = {} if path is None else read_file(Path(path), is_toml=False)
-    given = {name: value for name, value in found.items() if name.startswith(PREFIX)}
+    given = {name: value for name, value in args.properties.items() if name.startswith(PREFIX)}
     given |= {} if args.schema_registry is None else {URL: args.schema_registry}
     if not given:
         return None
@@ -163,10 +160,10 @@ async def _serve(args: argparse.Namespace, listening: socket.socket, registry: R
     path = args.path_prefix or ""
     poller = cluster_poller(args, "kohort-console")
     cluster, watched = poller.cluster, poller.watched
-    runs = CommandRuns(args.bootstrap_server, args.command_config)
+    runs = CommandRuns(args.cluster_options)
     new_consumer = partial(event_consumer, args.bootstrap_server, args.security)
     sources = Sources(poller, cluster, new_consumer, runs, args.fleet_report, registry, tuple(args.metrics_from))
-    site = Site(watched, now_ms, args.bootstrap_server, path, args.allow_changes, args.command_config or "")
+    site = Site(watched, now_ms, args.bootstrap_server, path, args.allow_changes, args.cluster_options)
     shown = f"[{args.host}]" if ":" in args.host else args.host
     address = f"http://{shown}:{port}{path}/?token={access.token}"
     output.put_result(args, {"ready": True, "address": address, "port": port}, f"kohort console ready on {address}")

@@ -256,11 +256,10 @@ def write_files(args: argparse.Namespace, known: GroupReport, rebalances: list[R
     from kohort.drawing.ownership_drawing import svg_file
 
     is_live = args.data_dir is None and args.events is None
-    cluster = (args.bootstrap_server, args.command_config or "") if is_live else ("", "")
 
     def command(remedy: Remedy) -> Markup:
         words = command_words(remedy.verb, [args.group], remedy.options)
-        return tag("span", tag("code", command_line(words, *cluster)), class_="command")
+        return tag("span", tag("code", command_line(words, args.cluster_options if is_live else ())), class_="command")
 
     if args.html:
         output.write_file(args.html, explanation_page(known, rebalances, refused_since(args, known), at_ms, command))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 
-from kohort.cli.terminal.options import Parser
+from kohort.cli.terminal.options import Parser, add_context
 
 VERBS = (
     "doctor",
@@ -25,6 +25,7 @@ VERBS = (
     "groups",
     "acls",
     "users",
+    "contexts",
     "explain",
     "console",
     "top",
@@ -38,6 +39,9 @@ VERBS = (
     "completion",
 )
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
+
+ROOMS = {"contexts": "terminal.contexts"}
+"""Where the module of a verb is, if not beside this one."""
 
 EXAMPLES = """examples:
   kohort broker --data ./kohort-data
@@ -53,14 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
-    if arguments and not arguments[0].startswith("-") and arguments[0] not in VERBS:
+    typed = verb_in(arguments)
+    if typed is not None and typed not in VERBS:
         from difflib import get_close_matches
 
-        near = get_close_matches(arguments[0], VERBS, n=1)
+        near = get_close_matches(typed, VERBS, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(VERBS)}"
-        if arguments[0] == "demo":
+        if typed == "demo":
             advice = "the demo is in the repository: run `make demo` in a clone; `kohort fleet demo` needs no clone"
-        print(f"kohort: there is no verb {arguments[0]!r}: {advice}", file=sys.stderr)
+        print(f"kohort: there is no verb {typed!r}: {advice}", file=sys.stderr)
         return 2
     parser = parser_for(arguments)
     parsed = parser.parse_args(arguments)
@@ -110,6 +115,14 @@ def run_verb(parsed: argparse.Namespace) -> int:
     return status
 
 
+def verb_in(arguments: Sequence[str]) -> str | None:
+    """Return the verb of a command line: its first word that is no option of the command's own."""
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        at += 2 if arguments[at] == "--context" else 1
+    return arguments[at] if at < len(arguments) else None
+
+
 def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of a command line; of the verb that it names only, where it names one."""
     parser = Parser(
@@ -119,10 +132,11 @@ def parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("-V", "--version", action="store_true", help="print the version")
+    add_context(parser)
     verbs = parser.add_subparsers(metavar="VERB")
-    wanted = arguments[:1] if arguments and arguments[0] in VERBS else VERBS
-    for verb in wanted:
-        name = f"kohort.cli.{verb.replace('-', '_')}"
+    typed = verb_in(arguments)
+    for verb in [typed] if typed in VERBS else VERBS:
+        name = f"kohort.cli.{ROOMS.get(verb, verb.replace('-', '_'))}"
         if find_spec(name) is not None:
             import_module(name).register(verbs)
     return parser

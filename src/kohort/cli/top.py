@@ -68,9 +68,8 @@ async def _screen(args: argparse.Namespace, top_app: type[TopApp]) -> int:
     from kohort.cli.group_state.group_events import now_ms
     from kohort.console.command_runs import command_line
 
-    bootstrap, config = args.bootstrap_server, args.command_config
     poller = cluster_poller(args, "kohort-top", None if args.interval is None else args.interval / 1000)
-    app = top_app(poller, bootstrap, now_ms, lambda words: command_line(words, bootstrap, config))
+    app = top_app(poller, args.bootstrap_server, now_ms, lambda words: command_line(words, args.cluster_options))
     polling = asyncio.create_task(poller.run(), name="kohort top looks")
     shown = asyncio.create_task(app.run_async(mouse=False), name="kohort top screen")
     try:

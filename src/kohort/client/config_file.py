@@ -95,12 +95,8 @@ def config_from(path: str | os.PathLike[str]) -> ConnectionArguments:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
 
 
-def certificate_in(path: str | os.PathLike[str]) -> str | None:
-    """Return the file of the client's own certificate that a file of properties names. Raises OSError."""
-    return _own_certificate(read_properties(Path(path).read_text(encoding="utf-8")))
-
-
-def _own_certificate(properties: Mapping[str, str]) -> str | None:
+def certificate_in(properties: Mapping[str, str]) -> str | None:
+    """Return the file of the client's own certificate."""
     return properties.get("ssl.certificate.location") or properties.get("ssl.keystore.location")
 
 
@@ -149,7 +145,7 @@ def _also(protocol: str, kind: str) -> str:
 def _context(properties: Mapping[str, str]) -> ssl.SSLContext:
     authority = properties.get("ssl.ca.location") or properties.get("ssl.truststore.location")
     context = ssl.create_default_context(cafile=_file(authority, "authority") if authority else None)
-    if certificate := _own_certificate(properties):
+    if certificate := certificate_in(properties):
         key = properties.get("ssl.key.location")
         password = properties.get("ssl.key.password", "")
         try:

@@ -44,17 +44,15 @@ def command_words(verb: Sequence[str], names: Sequence[str], options: Sequence[s
     return [*verb, *names, *options]
 
 
-def with_cluster(words: Sequence[str], bootstrap: str, command_config: str | None) -> list[str]:
-    """Return the words of a command with those that name the cluster; none do where `bootstrap` is empty."""
+def with_cluster(words: Sequence[str], cluster_options: Sequence[str]) -> list[str]:
+    """Return the words of a command with the options that name its cluster."""
     end = words.index("--") if "--" in words else len(words)
-    options = ["--bootstrap-server", bootstrap] if bootstrap else []
-    options += ["--command-config", command_config] if command_config else []
-    return [*words[:end], *options, *words[end:]]
+    return [*words[:end], *cluster_options, *words[end:]]
 
 
-def command_line(words: Sequence[str], bootstrap: str, command_config: str | None) -> str:
+def command_line(words: Sequence[str], cluster_options: Sequence[str]) -> str:
     """Return a command line of kohort for a cluster, as a shell reads it."""
-    return " ".join(map(shell_word, ["kohort", *with_cluster(words, bootstrap, command_config)]))
+    return " ".join(map(shell_word, ["kohort", *with_cluster(words, cluster_options)]))
 
 
 def shell_word(word: str) -> str:
@@ -74,13 +72,13 @@ def _spelled(character: str) -> str:
 class CommandRuns:
     """Runs kohort's commands against one cluster, two at a time. No shell is involved."""
 
-    def __init__(self, bootstrap: str, command_config: str | None = None) -> None:
-        self._cluster = (bootstrap, command_config)
+    def __init__(self, cluster_options: Sequence[str]) -> None:
+        self._cluster_options = cluster_options
         self._free = asyncio.Semaphore(AT_ONCE)
 
     def with_cluster(self, words: Sequence[str]) -> list[str]:
         """Return the words of a command with those that name the cluster."""
-        return with_cluster(words, *self._cluster)
+        return with_cluster(words, self._cluster_options)
 
     async def run(self, words: Sequence[str]) -> CommandOutcome:
         """Run a command to its end; one that takes too long is ended."""

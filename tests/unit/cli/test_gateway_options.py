@@ -14,7 +14,7 @@ from kohort.cli.terminal.options import resolve_cluster
 from kohort.gateway.gateway_settings import BrokerTls, GatewaySettings, ListenerTls
 from kohort.model.setting import SettingsError
 
-OF_THE_COMMAND = {"help", "bootstrap_server", "command_config", "config", "json", "quiet"}
+OF_THE_COMMAND = {"help", "bootstrap_server", "command_config", "context", "config", "json", "quiet"}
 POLICIES = {"park", "observe", "off"}
 
 

@@ -123,7 +123,7 @@ def test_a_misspelt_option_is_an_error_of_its_verb_that_names_the_nearest_option
 @pytest.mark.parametrize(
     ("words", "printed"),
     [
-        (("help",), "usage: kohort [-h] [-V] VERB ..."),
+        (("help",), "usage: kohort [-h] [-V] [--context NAME] VERB ..."),
         (("help", "topics"), "usage: kohort topics [-h] VERB ..."),
         (("help", "topics", "create"), "usage: kohort topics create [-h]"),
     ],

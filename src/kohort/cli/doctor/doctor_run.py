@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from kohort.cli.terminal import output
 
     findings = list(installation())
-    is_named = args.bootstrap_is_given or BOOTSTRAP_VARIABLE in os.environ
+    is_named = args.bootstrap_is_given or BOOTSTRAP_VARIABLE in os.environ or "--context" in args.cluster_options
     if not is_named:
         listens, finding = port_of(*host_and_port(DEFAULT_BOOTSTRAP))
         findings.append(finding)

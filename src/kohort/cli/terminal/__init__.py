@@ -1,4 +1,4 @@
 """What every command shares: options, output to a terminal or a pipe, exit statuses and signals.
 
-It knows no verb and no cluster.
+It knows no cluster, and of the verbs `contexts` alone.
 """

@@ -110,11 +110,12 @@ def output_file(suffix: str) -> Callable[[str], Path]:
 
 
 def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
-    """Add --bootstrap-server, under `more_names` too, and --command-config; defaults come from the environment."""
+    """Add --bootstrap-server, under `more_names` too, --command-config and --context; `resolve_cluster` reads them."""
     add_option(
         parser,
         f"{','.join(('--bootstrap-server', *more_names))} HOST:PORT",
-        f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, {DEFAULT_BOOTSTRAP})",
+        f"a broker, or several with commas (default: the file's, ${BOOTSTRAP_VARIABLE}, the context's,"
+        f" {DEFAULT_BOOTSTRAP})",
         bootstrap,
     )
     add_option(
@@ -122,32 +123,69 @@ def add_cluster(parser: ArgumentParser, *more_names: str) -> None:
         "--command-config FILE",
         f"properties with bootstrap.servers, security.protocol, sasl.*, ssl.* (default: ${CONFIG_VARIABLE})",
     )
+    add_context(parser)
+
+
+def add_context(parser: ArgumentParser) -> None:
+    """Add --context, which may stand before the verb and behind it."""
+    text = "a cluster of the file of contexts (default: $KOHORT_CONTEXT, the current one of `kohort contexts`)"
+    add_option(parser, "--context NAME", text, default=argparse.SUPPRESS)
 
 
 def resolve_cluster(args: argparse.Namespace) -> None:
-    """Set `command_config`, `bootstrap_server`, `security` (`tls` and `sasl` of clients). Raises ValueError, OSError.
+    """Set what names the cluster: from options, else variables, else the context. Raises ValueError, OSError.
 
-    `bootstrap_is_given` becomes whether an option or the file names the brokers.
+    `bootstrap_server`, `properties`, `security` (`tls` and `sasl` of clients), `cluster_options` (by which another
+    command means the same cluster); `bootstrap_is_given`: an option, a file or the name of a context decides on it.
     """
-    path = args.command_config = args.command_config or os.environ.get(CONFIG_VARIABLE)
-    args.security = {}
-    if path:
-        from kohort.client.config_file import config_from
+    from kohort.cli.terminal.context_file import SERVERS, VARIABLE, properties_of, read_contexts
 
-        args.security = dict(config_from(path))
-    in_file = args.security.pop("bootstrap_servers", None)
-    in_environment = os.environ.get(BOOTSTRAP_VARIABLE)
-    args.bootstrap_is_given = bool(args.bootstrap_server or in_file)
-    args.bootstrap_server = args.bootstrap_server or in_file or in_environment or DEFAULT_BOOTSTRAP
+    by_option = getattr(args, "context", None)
+    variables = {} if by_option else os.environ  # an option goes before them
+    path = args.command_config or variables.get(CONFIG_VARIABLE)
+    in_environment = variables.get(BOOTSTRAP_VARIABLE)
+    name = by_option or os.environ.get(VARIABLE)
+    in_file = properties_of(Path(path)) if path else {}
+    args.bootstrap_is_given = bool(args.bootstrap_server or in_file.get(SERVERS) or name)
+    contexts, in_context = None, dict[str, str]()
+    # The current context is for commands that name no cluster by other means: its login is sent to no other one.
+    if name or not (args.bootstrap_server or path or in_environment or getattr(args, "config", None)):
+        contexts = read_contexts()
+        if name := name or contexts.current:
+            in_context = contexts.properties(name)
+    args.properties = in_file if path else in_context
+    try:
+        args.security = _security(args.properties)
+    except ValueError as error:
+        if contexts is None or path or not name:
+            raise ValueError(f"{path}: {error}") from None
+        raise contexts.wrong(name, error) from None
+    elsewhere = args.bootstrap_server or in_file.get(SERVERS) or in_environment
+    args.bootstrap_server = elsewhere or in_context.get(SERVERS) or DEFAULT_BOOTSTRAP
+    args.cluster_options = ["--context", name] if name and not path else []
+    if elsewhere or path or not name:
+        args.cluster_options += ["--bootstrap-server", args.bootstrap_server]
+    args.cluster_options += ["--command-config", path] if path else []
+
+
+def _security(properties: dict[str, str]) -> dict[str, Any]:
+    """Return `tls` and `sasl` of clients. Raises ValueError."""
+    if not properties:
+        return {}
+    from kohort.client.config_file import connection_arguments  # it imports what not every command needs
+
+    return {name: value for name, value in connection_arguments(properties).items() if name in ("tls", "sasl")}
 
 
 def _with_cluster(run: Callable[[argparse.Namespace], int], args: argparse.Namespace) -> int:
-    if hasattr(args, "command_config"):
-        try:
+    try:
+        if hasattr(args, "command_config"):
             resolve_cluster(args)
-        except (ValueError, OSError) as error:
-            print(f"kohort: {_sentence(error)}", file=sys.stderr)
-            return 2
+        elif getattr(args, "context", None):
+            raise ValueError("--context is for verbs that connect to one cluster")
+    except (ValueError, OSError) as error:
+        print(f"kohort: {_sentence(error)}", file=sys.stderr)
+        return 2
     return run(args)
 
 

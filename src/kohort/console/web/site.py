@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,8 +36,8 @@ class OpenPage(NamedTuple):
 class Site:
     """One console: the cluster, where its pages are, and what they offer.
 
-    `prefix` is the path before all addresses, empty or "/kohort". Commands are shown with `bootstrap`, and the file
-    `command_config` where there is one.
+    `prefix` is the path before all addresses, empty or "/kohort". Commands are shown with the options
+    that name the cluster.
     """
 
     watched: WatchedCluster
@@ -45,7 +45,7 @@ class Site:
     bootstrap: str
     prefix: str = ""
     allows_changes: bool = False
-    command_config: str = ""
+    cluster_options: Sequence[str] = ()
 
     def address(self, path: str, **values: object) -> str:
         """Return the address of a page with its query."""
@@ -54,7 +54,7 @@ class Site:
 
     def command(self, *words: str) -> str:
         """Return a command line of kohort for this cluster, as a shell reads it."""
-        return command_line(words, self.bootstrap, self.command_config)
+        return command_line(words, self.cluster_options or ("--bootstrap-server", self.bootstrap))
 
     def render(self, template: str, **values: Any) -> str:
         """Return a page or a part of one, with what every page needs."""

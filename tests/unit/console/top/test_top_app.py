@@ -29,7 +29,9 @@ def played(
         poller = ClusterPoller(
             ClientConfig(bootstrap_servers="h:9092").cluster(), watched, Consumer, lambda: 20_000, str
         )
-        app = TopApp(poller, "h:9092", lambda: 20_000, lambda words: command_line(words, "h:9092", ""))
+        app = TopApp(
+            poller, "h:9092", lambda: 20_000, lambda words: command_line(words, ("--bootstrap-server", "h:9092"))
+        )
         async with app.run_test(size=size) as pilot:
             await play(app, pilot)
 

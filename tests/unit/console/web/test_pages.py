@@ -59,7 +59,7 @@ def test_a_long_value_is_cut_also_within_a_character() -> None:
 def test_the_command_of_each_action_is_one_that_kohort_parses(name: str, group_id: str) -> None:
     words = ACTIONS[name].words(group_id, FORM)
     assert words is not None
-    words = CommandRuns("h:1").with_cluster(words)
+    words = CommandRuns(["--bootstrap-server", "h:1"]).with_cluster(words)
     parsed = parser_for(words).parse_args(words)
     assert (parsed.group, parsed.bootstrap_server) == (group_id, "h:1")
 
@@ -93,11 +93,9 @@ def test_a_command_is_shown_as_a_shell_reads_it() -> None:
     ]
 
 
-def test_a_command_of_a_secured_cluster_names_its_file() -> None:
-    site = Site(WatchedCluster(), lambda: 0, "h:9092", command_config="my admin.properties")
-    assert site.command("explain", "a") == (
-        "kohort explain a --bootstrap-server h:9092 --command-config 'my admin.properties'"
-    )
+def test_a_command_names_its_cluster_by_the_options_that_do() -> None:
+    site = Site(WatchedCluster(), lambda: 0, "h:9092", cluster_options=("--context", "my prod"))
+    assert site.command("explain", "a") == "kohort explain a --context 'my prod'"
 
 
 def test_a_command_that_is_pasted_has_no_control_character() -> None:
