@@ -43,7 +43,9 @@ TURNS_PER_S = 50
 GROUPS = 200
 """Looked at before what they show is on the page."""
 AGED = 10
-"""Groups whose unread records are read at a look."""
+"""Groups whose unread records are read at a look, at most: those of which an offset has moved."""
+AGED_MS = 60_000
+"""After so long they are read again where none has: retention may have taken them."""
 TOPICS_S = 5.0
 """Between two looks at the logs of topics on open pages."""
 METADATA_S = 30.0
@@ -258,9 +260,11 @@ class ClusterPoller:
 
     async def _read_lags(self) -> None:
         """Read the lags in seconds of groups on open pages, a few at each look: those read longest ago come first."""
+        since_ms, groups = self._now_ms() - AGED_MS, self.watched.groups
         self._aged = {group_id: None for group_id in self._aged if group_id in self._shown}
         self._aged |= dict.fromkeys(group_id for group_id in self._shown if group_id not in self._aged)
-        for group_id in list(self._aged)[:AGED]:
+        due = [each for each in self._aged if each in groups and not groups[each].has_lags(since_ms)]
+        for group_id in due[:AGED]:
             del self._aged[group_id]
             self._aged[group_id] = None
             await self._read_lag(group_id)
@@ -268,7 +272,8 @@ class ClusterPoller:
     async def _read_lag(self, group_id: str) -> None:
         assigned = self.watched.groups[group_id].owners if group_id in self.watched.groups else ()
         try:
-            self.watched.fold_lags(group_id, await self._lag_reader.read(group_id, assigned=assigned))
+            lags = await self._lag_reader.read(group_id, assigned=assigned)
+            self.watched.fold_lags(self._now_ms(), group_id, lags)
         except KafkaError as error:
             self._remark(f"the lag in seconds of {group_id!r} cannot be read: {error.text}")
 

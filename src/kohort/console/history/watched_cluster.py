@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kohort.client.admin.group_descriptions import GroupDescription
-from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary, WatchedGroup
+from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary, Offsets, WatchedGroup
 from kohort.console.history.watched_topics import WatchedTopics
 from kohort.gateway.assigning.orders import names_of
 from kohort.gateway.server.order_topic import KnownOrders
@@ -25,8 +25,6 @@ FEED = 200
 
 UNLISTED = 5_000
 """Events of groups that are not listed yet: a new group has events before it is listed."""
-
-Offsets = Mapping[TopicPartition, int]
 
 
 class FeedLine(NamedTuple):
@@ -140,9 +138,7 @@ class WatchedCluster:
             known = self.groups.get(each.group_id)
             if known is None:
                 self.groups[each.group_id] = WatchedGroup(each)
-            elif known.listed != each:
-                known.listed = each
-            else:
+            elif not known.fold_listing(each):
                 continue
             changed.append(each.group_id)
         for group_id in self.groups.keys() - found:
@@ -169,14 +165,12 @@ class WatchedCluster:
         """Take the committed offsets of a group, and where the logs of the partitions end."""
         if (group := self.groups.get(group_id)) is None:
             return
-        group.fold_offsets(at_ms, committed, ends)
-        self.version += 1
+        self.version += group.fold_offsets(at_ms, committed, ends)
 
-    def fold_lags(self, group_id: str, lags: Mapping[TopicPartition, Lag]) -> None:
+    def fold_lags(self, at_ms: int, group_id: str, lags: Mapping[TopicPartition, Lag]) -> None:
         """Take what was read of the unread records of a group."""
         if (group := self.groups.get(group_id)) is not None:
-            group.fold_lags(lags)
-            self.version += 1
+            self.version += group.fold_lags(at_ms, lags)
 
     def fold_event(self, event: EventFields) -> str | None:
         """Take an event of the cluster; return the group that it is about, None where that is not listed yet.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from kohort.client.admin.group_descriptions import EPOCH_GROUPS, GroupDescription, MemberDescription
@@ -22,9 +22,10 @@ REBALANCES = 50
 
 _REMEMBERED_EVENTS = 50
 
+Offsets = Mapping[TopicPartition, int]
 
-@dataclass(frozen=True, slots=True)
-class CoordinatedGroup:
+
+class CoordinatedGroup(NamedTuple):
     """A group as ListGroups shows it. `node_id` is the broker that lists it: its coordinator."""
 
     group_id: str
@@ -77,36 +78,29 @@ class GroupSummary(NamedTuple):
     """Clients whose joins were refused, each for one reason."""
 
 
-class _HistoryRow(NamedTuple):
-    """Of a row, what its history decides; `gaps` are those of the last hour, or older."""
-
-    members: int
-    gaps: list[Gap]
-    running: str
-    cause: str
-    changed_ms: int | None
-    refused: int
-
-
 class WatchedGroup:
     """The history of one group, from events once there are any, else inferred from descriptions."""
 
     def __init__(self, listed: CoordinatedGroup) -> None:
         self.listed = listed
         self.described: GroupDescription | None = None
-        self.described_ms: int | None = None
         self.samples = LagSamples()
         self._history: Explanation | InferredHistory = InferredHistory(listed.group_id, REBALANCES)
         self._committed: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._rates: dict[TopicPartition, float] = {}
         self._lags: Mapping[TopicPartition, Lag] = {}
+        self._lags_ms: int | None = None
+        """When they were read; None where offsets have moved since."""
         self._offsets_ms: int | None = None
         self.lag: int | None = None
         """How many records lie behind its committed offsets, None where that is unknown."""
         self.is_least = False
         """Whether that of some partitions is unknown, so that there are at least so many."""
-        self._row: _HistoryRow | None = None
+        self._row: GroupSummary | None = None
+        """What `summary` has returned, until something changes: there are ten thousand rows."""
+        self._gaps: list[Gap] = []
+        """Those of that row, of the last hour or older."""
 
     @property
     def is_inferred(self) -> bool:
@@ -137,11 +131,18 @@ class WatchedGroup:
         self._row = None
         return self._history.fold(event)
 
+    def fold_listing(self, listed: CoordinatedGroup) -> bool:
+        """Take how it is listed; return whether that is different."""
+        if listed == self.listed:
+            return False
+        self.listed, self._row = listed, None
+        return True
+
     def fold_description(self, at_ms: int, described: GroupDescription | None) -> Rebalance | None:
         """Take a description; return the rebalance that is over by it, where rebalances are inferred."""
-        self.described, self.described_ms = described, at_ms
-        self._row = None
-        self._add_up()
+        if described != self.described:
+            self.described, self._row = described, None
+            self._add_up()
         if not isinstance(self._history, InferredHistory):
             return None
         if described is not None and self.is_shared:
@@ -149,26 +150,42 @@ class WatchedGroup:
             described = replace(described, members=members)
         return self._history.fold(at_ms, described)
 
-    def fold_offsets(
-        self, at_ms: int, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
-    ) -> None:
-        """Take the committed offsets of all its partitions, and where their logs and others end, as far as known."""
-        took_ms = at_ms - (self._offsets_ms or at_ms)
+    def fold_offsets(self, at_ms: int, committed: Offsets, ends: Offsets) -> bool:
+        """Take the committed offsets of all its partitions, and where their logs and others end, as far as known.
+
+        Return whether anything is different.
+        """
+        before = self._committed, self._ends
+        took_ms, rates = at_ms - (self._offsets_ms or at_ms), self._rates
         if took_ms > 0:
             self._rates = {
-                partition: max(0, offset - before) * 1000 / took_ms
+                partition: max(0, offset - self._committed[partition]) * 1000 / took_ms
                 for partition, offset in committed.items()
-                if (before := self._committed.get(partition)) is not None
+                if partition in self._committed
             }
         self._committed, self._offsets_ms = dict(committed), at_ms
         self._ends = {each: ends[each] for each in committed.keys() | self.owners.keys() if each in ends}
-        self._add_up()
+        is_same = before == (self._committed, self._ends)
+        if not is_same:
+            self._row = self._lags_ms = None
+            self._add_up()
         if self.lag is not None:
             self.samples.add(LagSample(at_ms, self.lag, sum(committed.values())))
+        return not is_same or rates != self._rates
 
-    def fold_lags(self, lags: Mapping[TopicPartition, Lag]) -> None:
-        """Take what was read of the unread records of its partitions."""
-        self._lags = lags
+    def fold_lags(self, at_ms: int, lags: Mapping[TopicPartition, Lag]) -> bool:
+        """Take what was read of the unread records of its partitions; return whether anything is different."""
+        is_same = lags == self._lags
+        self._lags, self._lags_ms, self._row = lags, at_ms, None
+        return not is_same
+
+    def has_lags(self, since_ms: int) -> bool:
+        """Return whether its unread records were read since a time, and no offset has moved."""
+        return self._lags_ms is not None and self._lags_ms >= since_ms
+
+    def _age_s(self, seconds: float | None, now_ms: int) -> float | None:
+        """Return a lag in seconds as it is by now: a record that is not read gets older."""
+        return seconds + max(0, now_ms - self._lags_ms) / 1000 if seconds and self._lags_ms is not None else seconds
 
     @property
     def owners(self) -> dict[TopicPartition, MemberDescription]:
@@ -189,7 +206,7 @@ class WatchedGroup:
         """Return its history, the running rebalance as it is at `now_ms`."""
         return self._history.report(now_ms)
 
-    def partitions(self) -> list[PartitionLag]:
+    def partitions(self, now_ms: int) -> list[PartitionLag]:
         """Return its partitions, committed or assigned, by topic and number."""
         owners = self.owners
         return [
@@ -200,7 +217,7 @@ class WatchedGroup:
                 self._ends.get(partition),
                 self._lag_in(partition),
                 self._rates.get(partition),
-                None if (read := self._lags.get(partition)) is None else read.seconds,
+                None if (read := self._lags.get(partition)) is None else self._age_s(read.seconds, now_ms),
                 "" if read is None or read.reason is None else read.reason.text,
             )
             for partition in sorted(self._assigned() | self._committed.keys())
@@ -224,43 +241,36 @@ class WatchedGroup:
         return report, Names(report.identities)
 
     def summary(self, now_ms: int) -> GroupSummary:
-        """Return its row; what changes only with its history is stored, since there are ten thousand rows."""
+        """Return its row; where no rebalance runs, only durations change by themselves."""
         if self._row is None or self._row.running:
-            self._row = self._history_row(now_ms)
-        row = self._row
-        described = self.described
+            self._row = self._summary(now_ms)
+        if not self._gaps and not self._row.age_s:
+            return self._row
+        unowned_s = unowned_since(self._gaps, now_ms - HOUR_MS, now_ms)
+        return self._row._replace(unowned_s=unowned_s, age_s=self._age_s(self._row.age_s, now_ms))
+
+    def _summary(self, now_ms: int) -> GroupSummary:
+        report, names = self.known(now_ms)
+        running, described = report.running, self.described
+        self._gaps = [gap for each in report.rebalances if (each.ended_ms or 0) > now_ms - HOUR_MS for gap in each.gaps]
+        awaited = ""
+        if running is not None:
+            self._gaps += running.gaps
+            awaited = f"rebalancing for {duration(running.duration_ms(now_ms))}{waits(running, names)}"
+        shown = running or (report.rebalances[-1] if report.rebalances else None)
         return GroupSummary(
             self.listed.group_id,
             self.listed.group_type or ("classic" if described is None else described.group_type),
             self.listed.state or ("" if described is None else described.state),
             "" if described is None else described.protocol,
-            row.members if described is None else len(described.members),
+            report.members if described is None else len(described.members),
             self.lag,
             group_lag(self._lags.values()).seconds,
             self.is_least,
-            unowned_since(row.gaps, now_ms - HOUR_MS, now_ms),
-            row.running,
-            row.cause,
-            row.changed_ms,
-            self.is_inferred,
-            row.refused,
-        )
-
-    def _history_row(self, now_ms: int) -> _HistoryRow:
-        report, names = self.known(now_ms)
-        last = report.rebalances[-1] if report.rebalances else None
-        running = report.running
-        gaps = [gap for each in report.rebalances if (each.ended_ms or 0) > now_ms - HOUR_MS for gap in each.gaps]
-        awaited = ""
-        if running is not None:
-            gaps += running.gaps
-            awaited = f"rebalancing for {duration(running.duration_ms(now_ms))}{waits(running, names)}"
-        shown = running or last
-        return _HistoryRow(
-            report.members,
-            gaps,
+            0.0,
             awaited,
             "" if shown is None else why(shown, names),
             None if shown is None else shown.ended_ms or shown.started_ms,
+            self.is_inferred,
             len(report.refused),
         )

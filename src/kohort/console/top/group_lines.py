@@ -246,7 +246,7 @@ def group_lines(watched: WatchedCluster, group: WatchedGroup, minutes: int, now_
     lines += _section(f"MEMBERS  {row.members}")
     lines += _members(watched, group, names, width)
     lines += _section("PARTITIONS")
-    return lines + _partitions(group, names, width)
+    return lines + _partitions(group, names, now_ms, width)
 
 
 def _rebalance_line(view: RebalanceView, group_id: str, width: int) -> TopLine:
@@ -317,8 +317,8 @@ def _member_state(group: WatchedGroup, member: Any, drained: set[str]) -> str:
     return display_name(" ".join(filter(None, words)))
 
 
-def _partitions(group: WatchedGroup, names: Names, width: int) -> list[TopLine]:
-    found = group.partitions()
+def _partitions(group: WatchedGroup, names: Names, now_ms: int, width: int) -> list[TopLine]:
+    found = group.partitions(now_ms)
 
     def owner(line: Any) -> tuple[str, str]:
         if line.owner is None:

@@ -77,7 +77,7 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
     details = [rebalance_details(view, partial(_remedy_command, site, group_id)) for view in views]
     drawing = ownership_drawing(report, names, now_ms - minutes * 60_000, now_ms)
     drawn = sum(len(each.lanes) for each in drawing.groups)
-    lines = group.partitions()
+    lines = group.partitions(now_ms)
     members = () if group.described is None else group.described.members
     recent = [gap for each in latest(report) for gap in each.gaps]
     figures = {
@@ -121,17 +121,17 @@ def _refusals(report: GroupReport, names: Names) -> list[str]:
 
 
 def sparkline(samples: Iterable[LagSample]) -> Markup | None:
-    """Return the course of a group's lag as a small picture, None where there is no course."""
+    """Return the course of a group's lag as a small picture, None where it is the same all the time."""
     points = list(samples)
-    if len(points) < 2 or points[-1].at_ms <= points[0].at_ms:
+    highest, lowest = (found((point.lag for point in points), default=0) for found in (max, min))
+    if highest == lowest or points[-1].at_ms <= points[0].at_ms:
         return None
-    highest = max(point.lag for point in points) or 1
     width_ms = points[-1].at_ms - points[0].at_ms
     places = [
         f"{100 * (point.at_ms - points[0].at_ms) / width_ms:.1f} {19 - 18 * point.lag / highest:.1f}"
         for point in points
     ]
-    text = f"lag from {points[0].lag:,} to {points[-1].lag:,} records, at most {max(p.lag for p in points):,}"
+    text = f"lag from {points[0].lag:,} to {points[-1].lag:,} records, at most {highest:,}"
     return tag(
         "svg",
         tag("title", text),

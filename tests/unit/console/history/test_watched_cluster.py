@@ -10,6 +10,7 @@ from kohort.console.history.lag_samples import SAMPLES, LagSample, LagSamples
 from kohort.console.history.watched_cluster import FEED, ROWS, UNLISTED, GroupQuery, WatchedCluster
 from kohort.gateway.server.order_topic import Order, OrderKind
 from kohort.model.ids import TopicPartition
+from kohort.model.lag import Lag
 
 ZERO = TopicPartition("orders", 0)
 
@@ -126,7 +127,7 @@ def test_a_lag_is_no_zero_where_an_assigned_partition_has_no_committed_offset() 
     watched.fold_offsets(1000, "a", {ZERO: 30}, {ZERO: 30, one: 7, two: 0})
     row = watched.groups["a"].summary(1000)
     assert (row.lag, row.is_least) == (None, True)
-    assert [line.lag for line in watched.groups["a"].partitions()] == [0, None, 0], "an empty log has no lag"
+    assert [line.lag for line in watched.groups["a"].partitions(9000)] == [0, None, 0], "an empty log has no lag"
     watched.fold_offsets(2000, "a", {ZERO: 5}, {ZERO: 30, one: 7, two: 0})
     row = watched.groups["a"].summary(2000)
     assert (row.lag, row.is_least) == (25, True)
@@ -139,9 +140,27 @@ def test_commit_rates_are_those_between_the_last_two_looks() -> None:
     watched = cluster("a")
     watched.fold_offsets(1000, "a", {ZERO: 5}, {ZERO: 30})
     watched.fold_offsets(3000, "a", {ZERO: 25}, {ZERO: 30})
-    [line] = watched.groups["a"].partitions()
+    [line] = watched.groups["a"].partitions(9000)
     assert (line.rate, line.lag) == (10.0, 5)
     assert watched.groups["a"].samples.commit_rate() == 10.0
+
+
+def test_what_is_the_same_at_the_next_look_is_no_change_and_gets_older() -> None:
+    watched = cluster("a")
+    group, age = watched.groups["a"], {ZERO: Lag(25, 4.0, None)}
+    watched.fold_offsets(1000, "a", {ZERO: 5}, {ZERO: 30})
+    watched.fold_lags(1000, "a", age)
+    watched.fold_offsets(2000, "a", {ZERO: 5}, {ZERO: 30})  # its rate is known now
+    version = watched.version
+    watched.fold_offsets(3000, "a", {ZERO: 5}, {ZERO: 30})
+    watched.fold_lags(1000, "a", dict(age))
+    assert watched.version == version
+    assert group.has_lags(1000)
+    assert not group.has_lags(1001), "they were read before"
+    assert (group.summary(3000).age_s, group.partitions(4000)[0].age_s) == (6.0, 7.0)
+    watched.fold_offsets(4000, "a", {ZERO: 6}, {ZERO: 30})
+    assert not group.has_lags(1000), "another record is the oldest"
+    assert group.summary(4000).age_s == 4.0
 
 
 def test_samples_are_a_ring() -> None:
@@ -172,7 +191,7 @@ def test_a_share_group_has_members_that_come_and_go_and_no_owners() -> None:
             at_ms, "queue", replace(look("Stable", *members, group_id="queue"), group_type="share")
         )
     assert group.summary(3000).cause == "b joined"
-    assert [(line.partition.partition, line.owner) for line in group.partitions()] == [(0, None), (1, None)]
+    assert [(line.partition.partition, line.owner) for line in group.partitions(9000)] == [(0, None), (1, None)]
     assert group.report(3000).rebalances[0].moves == []
     assert [row.group_id for row in watched.page(GroupQuery(state="share"), 3000).rows] == ["queue"]
 
@@ -213,4 +232,4 @@ def test_a_console_whose_clock_is_set_back_continues() -> None:
         watched.fold_offsets(at_ms, "a", {ZERO: 0}, {ZERO: lag})
         [row] = watched.page(GroupQuery(), at_ms).rows
         assert row.lag == lag
-    assert watched.groups["a"].partitions()[0].rate == 0
+    assert watched.groups["a"].partitions(9000)[0].rate == 0
