@@ -60,7 +60,10 @@ def test_rules_are_added_listed_and_removed(commands: Commands) -> None:
     trial = commands("acls", "remove", "--principal", "User:ann", "--dry-run")
     assert "nothing was removed" in trial.err
     assert len(commands("acls", "list", "--json").json) == 4
-    assert len(commands("acls", "remove", "--principal", "User:ann", "--operation", "read", "--json").json) == 1
+    refused = commands("acls", "remove", "--principal", "User:ann")
+    assert (refused.status, "there is no terminal to ask on: give --yes" in refused.err) == (2, True)
+    readers = ("acls", "remove", "--principal", "User:ann", "--operation", "read")
+    assert len(commands(*readers, "--yes", "--json").json) == 1
     assert len(commands("acls", "list", "--json").json) == 3
 
 
@@ -73,7 +76,7 @@ def test_rules_are_added_listed_and_removed(commands: Commands) -> None:
         (("add", "--operation", "read", "--topic", "t"), "--allow --deny"),
         (("add", "--allow", "User:ann", "--operation", "read", "--topic", ""), "a resource has a name"),
         (("add", "--allow", "User:ann", "--operation", "read", "--cluster", "--prefixed"), "--prefixed"),
-        (("remove",), "every rule"),
+        (("remove", "--yes"), "every rule"),
         (("list", "--match"), "--match is about a resource"),
     ],
 )

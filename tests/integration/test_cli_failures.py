@@ -33,7 +33,7 @@ from kohort.broker.embedded import EmbeddedBroker
         ("consume", "t", "--format", "{nothing}"),
         ("consume", "t", "--json", "--format", "{key}"),
         ("groups", "describe", "no-such-group"),
-        ("groups", "delete", "no-such-group"),
+        ("groups", "delete", "no-such-group", "--yes"),
         ("groups", "reset-offsets", "g", "--topic", "t"),
         ("groups", "reset-offsets", "g", "--to-earliest"),
         ("groups", "reset-offsets", "g", "--topic", "t", "--to-earliest", "--to-latest"),

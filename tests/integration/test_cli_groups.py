@@ -106,7 +106,10 @@ def test_a_group_shows_why_it_rebalanced_last(kohort: Commands) -> None:
 def test_a_group_with_members_is_neither_deleted_nor_reset(kohort: Commands) -> None:
     made(kohort, "busy")
     with member(kohort, "busy", "busy"):
-        for words in (("delete", "busy"), ("reset-offsets", "busy", "--topic", "busy", "--to-earliest", "--execute")):
+        for words in (
+            ("delete", "busy", "--yes"),
+            ("reset-offsets", "busy", "--topic", "busy", "--to-earliest", "--execute"),
+        ):
             outcome = kohort("groups", *words)
             assert outcome.status == 1
             assert "group busy has a member and cannot be" in outcome.err
@@ -116,7 +119,7 @@ def test_a_group_with_members_is_neither_deleted_nor_reset(kohort: Commands) -> 
 
 def test_a_deleted_group_is_gone_with_its_offsets(kohort: Commands) -> None:
     made(kohort, "going")
-    assert kohort("groups", "delete", "going").out == "deleted going\n"
+    assert kohort("groups", "delete", "--yes", "going").out == "deleted going\n"
     outcome = kohort("groups", "describe", "goin")
     assert (outcome.status, "going" in outcome.err.replace("'goin'", "")) == (2, False)
 
@@ -180,7 +183,7 @@ def test_a_reset_that_cannot_be_planned_prints_the_reason(
 
 def test_a_topic_that_was_deleted_still_shows_what_was_committed(kohort: Commands) -> None:
     made(kohort, "fading")
-    kohort("topics", "delete", "fading")
+    kohort("topics", "delete", "--yes", "fading")
     outcome = kohort("groups", "describe", "fading")
     assert outcome.status in (0, 2), "the broker may drop the offsets of a deleted topic, and the group with them"
     assert "Traceback" not in outcome.err
@@ -201,7 +204,7 @@ def test_json_of_groups_has_its_documented_fields(kohort: Commands) -> None:
     lag = ["lag", "lag_seconds", "lag_is_bound", "lag_reason"]
     assert list(described["offsets"][0]) == ["topic", "partition", "committed", "end", *lag, "member"]
     assert "offsets" not in kohort("groups", "describe", "fields", "--members", "--json").json
-    assert kohort("groups", "delete", "fields", "--json").json == {"group": "fields", "deleted": True}
+    assert kohort("groups", "delete", "--yes", "fields", "--json").json == {"group": "fields", "deleted": True}
 
 
 def test_watch_prints_again_until_a_signal_and_ends_with_0(kohort: Commands) -> None:
@@ -215,7 +218,7 @@ def test_watch_prints_again_until_a_signal_and_ends_with_0(kohort: Commands) -> 
         headings += table.stdout.readline().startswith(b"watched: classic, Empty")
     for _ in range(2):
         assert "watched" in [row["group"] for row in json.loads(lines.stdout.readline())]
-    assert kohort("groups", "delete", "watched").status == 0
+    assert kohort("groups", "delete", "--yes", "watched").status == 0
     assert table.stderr is not None
     assert b"there is no group 'watched'" in table.stderr.readline()
     for process in (table, lines):

@@ -58,7 +58,7 @@ def test_intact_directory_has_no_findings(broker_directory: Path, commands: Comm
     outcome = commands("log", "verify", str(broker_directory))
     assert (outcome.status, outcome.out) == (0, "")
     assert "every byte is sound" in outcome.err
-    assert commands("log", "repair", str(broker_directory), "--json").json["is_sound"] is True
+    assert commands("log", "repair", str(broker_directory), "--yes", "--json").json["is_sound"] is True
 
 
 def test_damaged_record_is_named_repaired_and_only_its_batch_is_lost(
@@ -76,7 +76,7 @@ def test_damaged_record_is_named_repaired_and_only_its_batch_is_lost(
     assert "nothing was changed" in dry.err
     assert segment(broker_directory).read_bytes() == before
     (finding,) = commands("log", "verify", str(broker_directory / "orders-0"), "--json").json["findings"]
-    repaired = commands("log", "repair", str(broker_directory), "--json")
+    repaired = commands("log", "repair", str(broker_directory), "--yes", "--json")
     assert (repaired.status, repaired.json["left"]) == (0, [])
     assert commands("log", "verify", str(broker_directory)).status == 0
     lost = range(finding["first_offset"], finding["last_offset"] + 1)
@@ -90,7 +90,7 @@ def test_running_broker_is_verified_but_not_repaired(broker_directory: Path, com
         outcome = commands("log", "verify", str(broker_directory))
         assert outcome.status == 1
         assert "a broker uses this directory" in outcome.err
-        refused = commands("log", "repair", str(broker_directory))
+        refused = commands("log", "repair", "--yes", str(broker_directory))
     assert (refused.status, refused.out) == (2, "")
     assert "stop it, then repair" in refused.err
 
@@ -103,6 +103,6 @@ def test_path_without_logs_is_refused(tmp_path: Path, commands: Commands) -> Non
 def test_a_directory_whose_lock_may_not_be_read_is_a_sentence(broker_directory: Path, commands: Commands) -> None:
     (broker_directory / ".lock").unlink()
     (broker_directory / ".lock").mkdir()  # as one of another user: root may open every file
-    for verb in ("verify", "repair"):
-        outcome = commands("log", verb, str(broker_directory))
+    for words in (("verify",), ("repair", "--yes")):
+        outcome = commands("log", *words, str(broker_directory))
         assert (outcome.status, outcome.err) == (1, f"kohort: {broker_directory}/.lock: Is a directory\n")

@@ -16,7 +16,7 @@ def test_a_topic_is_created_shown_and_deleted(kohort: Commands) -> None:
         ["0", "1", "0", "0"],
         ["1", "1", "0", "0"],
     ]
-    assert kohort("topics", "delete", "flights").out == "deleted flights\n"
+    assert kohort("topics", "delete", "--yes", "flights").out == "deleted flights\n"
     assert kohort("topics", "describe", "flights").status == 2
 
 
@@ -39,7 +39,7 @@ def test_json_has_its_documented_fields(kohort: Commands) -> None:
     assert described["partitions"] == [{"partition": 0, "leader": 1, "earliest": 0, "latest": 0}]
     (listed,) = [topic for topic in kohort("topics", "list", "--json").json if topic["name"] == "fields"]
     assert listed == {"name": "fields", "topic_id": described["topic_id"], "internal": False, "partitions": 1}
-    assert kohort("topics", "delete", "fields", "--json").json == {"name": "fields", "deleted": True}
+    assert kohort("topics", "delete", "--yes", "fields", "--json").json == {"name": "fields", "deleted": True}
 
 
 def test_internal_topics_are_listed_only_when_asked_for(kohort: Commands) -> None:
@@ -60,9 +60,13 @@ def test_internal_topics_are_listed_only_when_asked_for(kohort: Commands) -> Non
         (("create", "new", "--partitions", "0"), 2, "expected a whole number from 1 on"),
         (("create", "new", "--partitions", "many"), 2, "expected a whole number from 1 on"),
         (("describe", "twcie"), 2, "did you mean 'twice'?"),
-        (("delete", "nothing-like-it"), 2, "there is no topic 'nothing-like-it': `kohort topics list` lists them"),
+        (
+            ("delete", "nothing-like-it", "--yes"),
+            2,
+            "there is no topic 'nothing-like-it': `kohort topics list` lists them",
+        ),
         (("create", "new", "--replication-factor", "3"), 2, "only 1 broker is registered"),
-        (("delete", "__kohort_group_events"), 2, "--force deletes it all the same"),
+        (("delete", "__kohort_group_events", "--yes"), 2, "--force deletes it all the same"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(

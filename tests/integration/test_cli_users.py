@@ -34,10 +34,10 @@ def test_users_are_set_listed_and_removed(commands: Commands, tmp_path: Path) ->
         ["ann", "SCRAM-SHA-512", "8192"],
         ["bob", "SCRAM-SHA-512", "4096"],
     ]
-    assert commands("users", "remove", "ann", "--mechanism", "SCRAM-SHA-256", "--json").json == [
+    assert commands("users", "remove", "--yes", "ann", "--mechanism", "SCRAM-SHA-256", "--json").json == [
         {"user": "ann", "mechanism": "SCRAM-SHA-256", "iterations": 8192}
     ]
-    assert commands("users", "remove", "ann").status == 0
+    assert commands("users", "remove", "--yes", "ann").status == 0
     assert [each["user"] for each in commands("users", "list", "--json").json] == ["bob"]
 
 
@@ -45,8 +45,11 @@ def test_what_cannot_be_done_to_users_is_a_sentence(commands: Commands, tmp_path
     assert "there are no users" in commands("users", "list").err
     commands("users", "set", "ann", stdin=b"secret")
     assert "did you mean 'ann'" in commands("users", "list", "anne").err
-    assert "did you mean 'ann'" in commands("users", "remove", "anna").err
-    assert "no password by SCRAM-SHA-256" in commands("users", "remove", "ann", "--mechanism", "SCRAM-SHA-256").err
+    assert "did you mean 'ann'" in commands("users", "remove", "--yes", "anna").err
+    assert (
+        "no password by SCRAM-SHA-256"
+        in commands("users", "remove", "--yes", "ann", "--mechanism", "SCRAM-SHA-256").err
+    )
     assert "stdin contains no password" in commands("users", "set", "bob", stdin=b"\n").err
     assert "cannot be read" in commands("users", "set", "bob", "--password-file", str(tmp_path / "missing")).err
     few, many = (commands("users", "set", "bob", "--iterations", each, stdin=b"x") for each in ("4095", "16385"))

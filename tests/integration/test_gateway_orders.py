@@ -101,7 +101,7 @@ def test_a_drained_member_keeps_its_place_and_gets_nothing(
         group(gateway.bootstrap_servers, assignor),
     ):
         settle(kohort, {"instance-0": 2, "instance-1": 2})
-        drained = kohort("groups", "drain", "g", "instance-0", "--reason", "deploy 118", "--json")
+        drained = kohort("groups", "drain", "--yes", "g", "instance-0", "--reason", "deploy 118", "--json")
         assert drained.json["drained"] == "instance-0"
         settle(kohort, {"instance-0": 0, "instance-1": 4})
         described = kohort("groups", "describe", "g", "--members", "--json").json
@@ -119,7 +119,7 @@ def test_what_is_drained_survives_a_restart_of_the_gateway(broker: EmbeddedBroke
         group(gateway.bootstrap_servers, RangeAssignor),
     ):
         settle(kohort, {"instance-0": 2, "instance-1": 2})
-        assert kohort("groups", "drain", "g", "instance-1").status == 0
+        assert kohort("groups", "drain", "--yes", "g", "instance-1").status == 0
     with (
         RunningGateway(broker.bootstrap_servers, policies=PARKING) as gateway,
         group(gateway.bootstrap_servers, RangeAssignor),
@@ -145,19 +145,19 @@ def test_orders_that_cannot_be_carried_out_say_what_is_missing(broker: EmbeddedB
         unseen = kohort("groups", "rebalance", "g", "--timeout", "300ms")
         assert unseen.status == 1
         assert "no gateway has carried out the order" in unseen.err
-        wrong = kohort("groups", "drain", "g", "instanse-0")
+        wrong = kohort("groups", "drain", "--yes", "g", "instanse-0")
         assert (wrong.status, "did you mean 'instance-0'" in wrong.err) == (2, True)
         assert "nothing is drained" in kohort("groups", "undrain", "g", "x").err
-        everyone = kohort("groups", "drain", "g", "127.0.0.1")
+        everyone = kohort("groups", "drain", "--yes", "g", "127.0.0.1")
         assert everyone.status == 1
         assert "127.0.0.1: 2 members of 2 with 4 of 4 partitions of g" in everyone.err
         assert "every member of group g is drained" in everyone.err
-        forced = kohort("groups", "drain", "g", "127.0.0.1", "--force", "--timeout", "300ms")
+        forced = kohort("groups", "drain", "--yes", "g", "127.0.0.1", "--force", "--timeout", "300ms")
         assert "no gateway has carried out the order" in forced.err
     with sync.Consumer("t", bootstrap_servers=broker.bootstrap_servers, group_id="k", group_protocol="consumer") as one:
         while not one.assignment():
             one.poll(timeout_ms=20)
-        assert "consumer protocol" in kohort("groups", "drain", "k", "x").err
+        assert "consumer protocol" in kohort("groups", "drain", "--yes", "k", "x").err
 
 
 @pytest.mark.parametrize("assignor", [RangeAssignor, CooperativeStickyAssignor])
@@ -173,7 +173,7 @@ def test_a_hook_drains_the_process_that_runs_and_not_its_successor(
         with pod(1):
             with pod(0):
                 settle(kohort, {"pod-0-reader": 2, "pod-1-reader": 2}, "client")
-                drained = kohort("groups", "drain", "g", "pod-0", "--wait", "--reason", "deploy 118", "--json")
+                drained = kohort("groups", "drain", "--yes", "g", "pod-0", "--wait", "--reason", "deploy 118", "--json")
                 assert (drained.status, drained.json["outcome"], drained.json["partitions"]) == (0, "drained", 2)
                 assert "pod-0: 1 member of 2 with 2 of 4 partitions of g" in drained.err
                 assert owned(kohort, "client") == {"pod-0-reader": 0, "pod-1-reader": 4}
@@ -195,7 +195,7 @@ def test_a_static_member_that_was_drained_by_a_hook_gets_partitions_when_it_is_b
     ):
         with Member(gateway.bootstrap_servers, RangeAssignor(), "instance-0"):
             settle(kohort, {"instance-0": 2, "instance-1": 2})
-            assert kohort("groups", "drain", "g", "instance-0", "--wait").status == 0
+            assert kohort("groups", "drain", "--yes", "g", "instance-0", "--wait").status == 0
         assert owned(kohort)["instance-0"] == 0
         with Member(gateway.bootstrap_servers, RangeAssignor(), "instance-0"):
             settle(kohort, {"instance-0": 2, "instance-1": 2})
@@ -204,20 +204,20 @@ def test_a_static_member_that_was_drained_by_a_hook_gets_partitions_when_it_is_b
 def test_a_hook_does_not_fail_where_no_member_can_be_drained_or_take_over(
     broker: EmbeddedBroker, kohort: Commands
 ) -> None:
-    assert kohort("groups", "drain", "g", "pod-0").status == 2
-    absent = kohort("groups", "drain", "g", "pod-0", "--wait", "--json")
+    assert kohort("groups", "drain", "--yes", "g", "pod-0").status == 2
+    absent = kohort("groups", "drain", "--yes", "g", "pod-0", "--wait", "--json")
     assert (absent.status, absent.json["outcome"]) == (0, "not_found")
     with group(broker.bootstrap_servers, RangeAssignor, 1):
         settle(kohort, {"instance-0": 4})
-        other = kohort("groups", "drain", "g", "pod-0", "--wait")
+        other = kohort("groups", "drain", "--yes", "g", "pod-0", "--wait")
         assert (other.status, "there is no member or host 'pod-0'" in other.out) == (0, True)
-        last = kohort("groups", "drain", "g", "instance-0", "--wait")
+        last = kohort("groups", "drain", "--yes", "g", "instance-0", "--wait")
         assert (last.status, "no other member of group g could get its partitions" in last.out) == (0, True)
 
 
 def test_a_hook_without_a_gateway_fails_and_withdraws_its_order(broker: EmbeddedBroker, kohort: Commands) -> None:
     with group(broker.bootstrap_servers, RangeAssignor):
         settle(kohort, {"instance-0": 2, "instance-1": 2})
-        unseen = kohort("groups", "drain", "g", "instance-0", "--wait", "--timeout", "300ms")
+        unseen = kohort("groups", "drain", "--yes", "g", "instance-0", "--wait", "--timeout", "300ms")
         assert (unseen.status, "is `kohort gateway` in front of the cluster" in unseen.err) == (1, True)
         assert "nothing is drained in group g" in kohort("groups", "undrain", "g", "--all").err

@@ -153,7 +153,7 @@ def test_our_command_line_changes_the_rules_of_apache_kafka(
     assert main(["acls", "add", "--allow", "User:zoe", "--operation", "read", "--topic", "zoo", *at]) == 0
     capsys.readouterr()
     eventually(lambda: _listed(capsys, "acls", "list", "--principal", "User:zoe", *at), True)
-    assert main(["acls", "remove", "--principal", "User:zoe", *at]) == 0
+    assert main(["acls", "remove", "--principal", "User:zoe", "--yes", *at]) == 0
     eventually(lambda: _listed(capsys, "acls", "list", "--principal", "User:zoe", *at), False)
 
 
@@ -166,7 +166,7 @@ def test_our_command_line_changes_the_users_of_apache_kafka(
     assert main(["users", "set", "zoo", "--password-file", str(tmp_path / "password"), *at]) == 0
     capsys.readouterr()
     eventually(lambda: _listed(capsys, "users", "list", *at), True)
-    assert main(["users", "remove", "zoo", *at]) == 0
+    assert main(["users", "remove", "zoo", "--yes", *at]) == 0
     eventually(lambda: _listed(capsys, "users", "list", *at), False)
 
 

@@ -176,6 +176,7 @@ def test_the_rights_of_the_guide_are_enough(authorized: Authorized) -> None:
                 "billing-1",
                 "127.0.0.1",
                 "--force",
+                "--yes",
                 "--bootstrap-server",
                 authorized.kafka.bootstrap,
             )

@@ -37,8 +37,8 @@ def test_a_topic_and_a_group_live_their_lives(kohort: Commands, name: str) -> No
     done = kohort("groups", "reset-offsets", name, "--all-topics", "--to-earliest", "--execute", "--json").json
     assert [row["new"] for row in done["offsets"]] == [0, 0]
     assert sum(row["lag"] for row in kohort("groups", "describe", name, "--json").json["offsets"]) == 100
-    assert kohort("groups", "delete", name).out == f"deleted {name}\n"
-    assert kohort("topics", "delete", name).out == f"deleted {name}\n"
+    assert kohort("groups", "delete", name, "--yes").out == f"deleted {name}\n"
+    assert kohort("topics", "delete", name, "--yes").out == f"deleted {name}\n"
 
 
 @pytest.mark.capability("kohort", "command line")

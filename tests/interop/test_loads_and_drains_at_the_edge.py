@@ -53,7 +53,7 @@ def test_a_drained_member_keeps_its_place_and_gets_nothing(protocol: str, stage:
         group.await_(lambda: loads(group) == [2, 2], "both own two partitions", 90)
         for number, drained in enumerate(([0, 4], [4, 0])):
             order = (group.name, f"i-{number}", "--bootstrap-server", stage.bootstrap)
-            kohort("groups", "drain", *order, "--reason", "deploy 118")
+            kohort("groups", "drain", "--yes", *order, "--reason", "deploy 118")
             group.await_(lambda drained=drained: loads(group) == drained, f"i-{number} owns nothing", 60)  # type: ignore[misc]
             described = json.loads(
                 kohort("groups", "describe", group.name, "--members", "--json", "--bootstrap-server", stage.bootstrap)
@@ -83,7 +83,7 @@ def test_a_stop_hook_empties_the_members_of_its_pod(protocol: str, stage: Stage)
         group.calm(4)
         for number, library in enumerate(MEMBERS):
             order = (group.name, f"pod-{number}", "--wait", "--json", "--bootstrap-server", stage.bootstrap)
-            done = json.loads(kohort("groups", "drain", *order))
+            done = json.loads(kohort("groups", "drain", "--yes", *order))
             assert (done["outcome"], done["partitions"]) == ("drained", 2)
             member = group.members[0]
             group.await_(lambda member=member: not member.owned, f"pod-{number} owns nothing", 60)  # type: ignore[misc]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
+from kohort.cli.terminal.confirmation import add_yes, asking, confirm
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, verb, verb_of_verbs
 from kohort.model.acl import (
@@ -46,7 +47,9 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
     example += "\nkohort acls add --deny User:bob --operation all --topic '*' --host 192.0.2.7"
     adding = verb(inner, "add", "add rules", run=run_add, examples=example)
     example = "kohort acls remove --principal User:ann --topic orders\nkohort acls remove --group billing --dry-run"
-    removing = verb(inner, "remove", "remove the rules that match all options", run=run_remove, examples=example)
+    summary = "remove the rules that match all options"
+    removing = verb(inner, "remove", summary, run=asking(run_remove), examples=example)
+    add_yes(removing)
     add_option(removing, "--dry-run", "print the rules, and remove none")
     permission = adding.add_mutually_exclusive_group(required=True)
     add_option(permission, "--allow TYPE:NAME", "the principal that may", principal)
@@ -167,9 +170,10 @@ def run_remove(args: argparse.Namespace) -> int:
 async def remove(args: argparse.Namespace, admin: Admin) -> None:
     """Remove the rules that match all options, and print them."""
     wanted = filters(args)
-    if args.dry_run:
-        acls = await _selected(admin, wanted)
-    else:
+    acls = await _selected(admin, wanted) if args.dry_run or not args.yes else []
+    if acls and not args.dry_run:
+        confirm(args, f"removes {output.counted(len(acls), 'rule')}:\n{_table(acls)}\n")
+    if not args.dry_run:
         acls = sorted({acl for each in wanted for acl in await admin.delete_acls(each)})
     _show(args, acls)
     if not args.json and not acls:
@@ -179,10 +183,15 @@ async def remove(args: argparse.Namespace, admin: Admin) -> None:
 
 
 def _show(args: argparse.Namespace, acls: list[AclBinding]) -> None:
-    rows = [tuple(_text(getattr(acl, name)) for name in _COLUMNS) for acl in acls]
-    headings = [name.replace("_type", "").replace("_", " ") for name in _COLUMNS]
-    document = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-    output.put_result(args, document, output.table(headings, rows))
+    output.put_result(args, [dict(zip(_COLUMNS, row, strict=True)) for row in _rows(acls)], _table(acls))
+
+
+def _rows(acls: list[AclBinding]) -> list[tuple[str, ...]]:
+    return [tuple(_text(getattr(acl, name)) for name in _COLUMNS) for acl in acls]
+
+
+def _table(acls: list[AclBinding]) -> str:
+    return output.table([name.replace("_type", "").replace("_", " ") for name in _COLUMNS], _rows(acls))
 
 
 def _text(value: object) -> str:

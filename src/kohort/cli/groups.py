@@ -17,6 +17,7 @@ from kohort.cli.gateway import group_orders
 from kohort.cli.group_state.group_events import now_ms, recent_histories, recent_history
 from kohort.cli.group_state.repeated_looks import add_watch, watching
 from kohort.cli.terminal import output
+from kohort.cli.terminal.confirmation import add_yes, asking, confirm
 from kohort.cli.terminal.failure import CommandFailed, unknown
 from kohort.cli.terminal.options import (
     Named,
@@ -88,8 +89,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         default="read_uncommitted",
         help="that of the group's members: with read_committed, records of open and aborted transactions are no lag",
     )
-    example = "kohort groups delete readers"
-    delete = verb(inner, "delete", "delete a group and its offsets", run=with_admin(delete_group), examples=example)
+    example = "kohort groups delete readers\nkohort groups delete readers --yes"
+    run = asking(with_admin(delete_group))
+    delete = verb(inner, "delete", "delete a group and its offsets", run=run, examples=example)
+    add_yes(delete)
     resetting = verb(
         inner,
         "reset-offsets",
@@ -384,6 +387,8 @@ async def delete_group(args: argparse.Namespace, admin: Admin) -> None:
     """Delete a group that has no members."""
     group = await described_group(admin, args.group)
     require_no_members(group, "deleted")
+    committed = output.counted(len(await admin.group_offsets(args.group)), "partition")
+    confirm(args, f"deletes group {args.group} and its committed offsets of {committed}")
     await admin.delete_group(args.group)
     output.put_result(args, {"group": args.group, "deleted": True}, f"deleted {args.group}")
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kohort.cli.terminal import output
+from kohort.cli.terminal.confirmation import add_yes, asking, confirm
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of
 from kohort.cli.terminal.options import add_json, add_option, verb, verb_of_verbs
 from kohort.cli.terminal.record_lines import iso_time
@@ -46,7 +47,8 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     summary = "read every file of a data directory, and name each damaged, torn, misplaced or missing piece"
     verify = verb(inner, "verify", summary, run=run_verify, examples=VERIFY_EXAMPLES)
     summary = "take damaged pieces out of the files of a stopped broker, and make anew what follows from the rest"
-    repair = verb(inner, "repair", summary, run=run_repair, examples=REPAIR_EXAMPLES)
+    repair = verb(inner, "repair", summary, run=asking(run_repair), examples=REPAIR_EXAMPLES)
+    add_yes(repair)
     add_option(repair, "--dry-run", "print what would be done, and change nothing")
     for each in (verify, repair):
         each.add_argument("paths", metavar="PATH", nargs="+", type=Path, help="a data directory, or a partition's")
@@ -96,10 +98,16 @@ def run_repair(args: argparse.Namespace) -> int:
         if each.is_in_use and not args.dry_run:
             raise CommandFailed(f"{each.disk.root} is used by a running broker: stop it, then repair", USAGE)
     left: list[VerifiedPartition] = []
+    for each in found if not args.json else ():
+        for finding in each.findings:
+            output.put(f"{each.file(finding)}: {sentence(finding)}\n  {remedy(finding)}")
+    count = sum(len(each.findings) for each in found)
+    if count and not args.dry_run:
+        output.flush()
+        confirm(
+            args, f"repairs {output.counted(count, 'finding')} in the files; what it takes out is stored beside them"
+        )
     for each in found:
-        if not args.json:
-            for finding in each.findings:
-                output.put(f"{each.file(finding)}: {sentence(finding)}\n  {remedy(finding)}")
         if each.findings and not args.dry_run:
             with storage(each.path):
                 rest = repair(each.disk, each.directory, each.findings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import ends_of, require_topics, with_admin
 from kohort.cli.group_state.repeated_looks import add_watch, watching
 from kohort.cli.terminal import output
+from kohort.cli.terminal.confirmation import add_yes, asking, confirm
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, setting, verb, verb_of_verbs
 from kohort.model.ids import EVENT_TOPIC, TopicPartition, topic_id_text
@@ -47,8 +48,10 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     alter = verb(inner, "alter", summary, run=run_alter, examples=example)
     add_option(alter, "--partitions N", "how many there shall be in all", number(1, "a number of partitions"))
     add_option(alter, "--reset NAME", "go back to the broker's default; may repeat", action="append", default=[])
-    example = "kohort topics delete flights"
-    delete = verb(inner, "delete", "delete a topic and its records", run=with_admin(delete_topic), examples=example)
+    example = "kohort topics delete flights\nkohort topics delete flights --yes"
+    run = asking(with_admin(delete_topic))
+    delete = verb(inner, "delete", "delete a topic and its records", run=run, examples=example)
+    add_yes(delete)
     add_option(delete, "--force", "also an internal topic of brokers")
     for each in (create, alter):
         add_option(each, "--config NAME=VALUE", "set this; may repeat", setting, action="append", default=[])
@@ -155,5 +158,7 @@ async def delete_topic(args: argparse.Namespace, admin: Admin) -> None:
     if (topic.is_internal or args.name == EVENT_TOPIC) and not args.force:
         what = "what happened to groups" if args.name == EVENT_TOPIC else "the cluster's own state, such as offsets"
         raise CommandFailed(f"{args.name} contains {what}: --force deletes it all the same", USAGE)
+    partitions = output.counted(len(topic.partitions), "partition")
+    confirm(args, f"deletes topic {args.name}: {partitions} with all of their records")
     await admin.delete_topic(args.name)
     output.put_result(args, {"name": args.name, "deleted": True}, f"deleted {args.name}")

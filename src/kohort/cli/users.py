@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kohort.cli.cluster import with_admin
 from kohort.cli.terminal import output
+from kohort.cli.terminal.confirmation import add_yes, asking, confirm
 from kohort.cli.terminal.failure import USAGE, CommandFailed, reason_of, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb, verb_of_verbs
 from kohort.wire.scram import DEFAULT_MECHANISM, ITERATIONS, MIN_ITERATIONS, NUMBERS
@@ -46,7 +47,8 @@ def register(verbs: argparse._SubParsersAction[ArgumentParser]) -> None:
         default=ITERATIONS,
     )
     example = "kohort users remove ann\nkohort users remove ann --mechanism SCRAM-SHA-256"
-    removing = verb(inner, "remove", "remove a user's passwords", run=with_admin(remove), examples=example)
+    removing = verb(inner, "remove", "remove a user's passwords", run=asking(with_admin(remove)), examples=example)
+    add_yes(removing)
     removing.add_argument("user", metavar="USER")
     add_option(removing, "--mechanism", "this one alone (default: all)", choices=NUMBERS)
     for each in (listing, setting, removing):
@@ -116,6 +118,7 @@ async def remove(args: argparse.Namespace, admin: Admin) -> None:
     if args.mechanism is not None and args.mechanism not in own:
         raise CommandFailed(f"{args.user!r} has no password by {args.mechanism}, but by {', '.join(own)}", USAGE)
     gone = own if args.mechanism is None else {args.mechanism: own[args.mechanism]}
+    confirm(args, f"removes the passwords of user {args.user}: {', '.join(gone)}")
     await admin.alter_user_scram_credentials([UserScramCredentialDeletion(args.user, each) for each in gone])
     _show(args, {args.user: gone})
 

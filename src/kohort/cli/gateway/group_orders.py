@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.cluster import principal_of, require_group, with_admin
 from kohort.cli.group_state.group_events import now_ms
 from kohort.cli.terminal import output
+from kohort.cli.terminal.confirmation import add_yes, asking, confirm
 from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, duration_ms, verb
 from kohort.model.errors import ErrorCode, KafkaError
@@ -43,14 +43,13 @@ _HINT = (
 
 def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `drain`, `undrain` and `rebalance` to the verbs of groups."""
-    example = (
-        "kohort groups drain billing 192.0.2.7 --reason 'deploy 118'\nkohort groups drain billing $HOSTNAME --wait"
-    )
+    example = "kohort groups drain billing 192.0.2.7 --reason 'deploy 118'"
+    example += "\nkohort groups drain billing $HOSTNAME --wait --yes"
     draining = verb(
         verbs,
         "drain",
         "let a member keep its place in a group and get no partitions (behind `kohort gateway`)",
-        run=with_admin(drain),
+        run=asking(with_admin(drain)),
         examples=example,
     )
     example = "kohort groups undrain billing 192.0.2.7\nkohort groups undrain billing --all"
@@ -79,7 +78,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         " the drain ends with them, and that no member is there, or could take over, is no failure",
     )
     add_option(draining, "--force", "also all members of the group")
-    add_option(draining, "--yes", "do not ask, on a terminal")
+    add_yes(draining)
     undraining.add_argument("name", metavar="MEMBER|HOST", nargs="?", help="as it was drained")
     add_option(undraining, "--all", "everything that is drained in the group")
     for each in (draining, undraining, rebalancing):
@@ -118,8 +117,9 @@ async def drain(args: argparse.Namespace, admin: Admin) -> None:
             f"then every member of group {args.group} is drained, and no partition has an owner: name a"
             " member by its id or its group.instance.id (members behind one address share it), or give --force"
         )
-    if sys.stdin.isatty() and not args.yes:
-        raise CommandFailed(f"give --yes to take {taken} partitions from {several}", USAGE)
+    asked_s = time.monotonic()
+    confirm(args, f"takes {output.counted(taken, 'partition')} from {several} of group {args.group}")
+    deadline_s += time.monotonic() - asked_s
     orders = [_drain_order(args, name) for name in (sorted(members) if args.wait else [args.name])]
     offset = await _write(args, admin, orders)
     try:

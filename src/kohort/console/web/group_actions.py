@@ -57,10 +57,10 @@ def _reason(values: Values) -> list[str]:
     return [f"--reason={reason}"] if (reason := values.get("reason", "").strip()) else []
 
 
-def _of_member(verb: str) -> Callable[[str, Values], list[str] | None]:
+def _of_member(verb: str, *options: str) -> Callable[[str, Values], list[str] | None]:
     def words(group_id: str, values: Values) -> list[str] | None:
         member = values.get("member", "").strip()
-        return command_words(["groups", verb], [group_id, member], _reason(values)) if member else None
+        return command_words(["groups", verb], [group_id, member], [*options, *_reason(values)]) if member else None
 
     return words
 
@@ -80,13 +80,13 @@ ACTIONS: dict[str, Action] = {
         "Delete the group",
         "Its committed offsets are lost: a member that joins later begins where auto.offset.reset says.",
         (),
-        lambda group_id, _: command_words(["groups", "delete"], [group_id]),
+        lambda group_id, _: command_words(["groups", "delete"], [group_id], ["--yes"]),
     ),
     "drain": Action(
         "Drain a member",
         "It stays in the group and gets no partitions until it is undrained. Needs kohort gateway.",
         (_MEMBER, _REASON),
-        _of_member("drain"),
+        _of_member("drain", "--yes"),
     ),
     "undrain": Action(
         "Undrain a member", "It gets partitions again. Needs kohort gateway.", (_MEMBER, _REASON), _of_member("undrain")
