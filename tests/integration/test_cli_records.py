@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,46 @@ def test_no_lines_are_no_records(kohort: Commands) -> None:
     outcome = kohort("produce", "nothing")
     assert (outcome.status, outcome.err[:25]) == (0, "kohort: 0 records sent to")
     assert kohort("consume", "nothing", *ALL).out == ""
+
+
+@pytest.mark.parametrize("words", [("produce", "named"), ("consume", "named", *ALL)], ids=["produce", "consume"])
+def test_every_connection_has_the_given_client_id(kohort: Commands, words: tuple[str, ...]) -> None:
+    kohort("topics", "create", "named")
+    with recorded_connections(kohort.address) as (address, sent_bytes):
+        outcome = kohort(*words, "--client-id", "loader", "--bootstrap-server", address)
+    assert outcome.status == 0, outcome.err
+    assert len(sent_bytes) > 1
+    assert all(b"loader" in each for each in sent_bytes)
+
+
+@contextmanager
+def recorded_connections(broker: str) -> Iterator[tuple[str, list[bytearray]]]:
+    """A port in front of a broker, and the bytes that each of its clients has sent."""
+    sent_bytes: list[bytearray] = []
+
+    async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter, kept: bytearray) -> None:
+        while read := await source.read(1 << 16):
+            kept += read
+            to.write(read)
+        to.close()
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sent_bytes.append(bytearray())
+        host, _, port = broker.rpartition(":")
+        answers, requests = await asyncio.open_connection(host, int(port))
+        await asyncio.gather(copy(reader, requests, sent_bytes[-1]), copy(answers, writer, bytearray()))
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(asyncio.start_server(pass_on, "127.0.0.1", 0), loop).result()
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", sent_bytes
+    finally:
+        loop.call_soon_threadsafe(server.close)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def test_keys_choose_partitions_and_a_format_shows_them(kohort: Commands) -> None:

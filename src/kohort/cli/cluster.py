@@ -67,7 +67,8 @@ def admin_of(args: argparse.Namespace) -> Admin:
     """Return an admin client, not started, of the cluster that the options name."""
     from kohort.client import Admin
 
-    return Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, **args.security)
+    client_id = getattr(args, "client_id", "kohort")
+    return Admin(args.bootstrap_server, start_timeout_ms=START_TIMEOUT_MS, client_id=client_id, **args.security)
 
 
 def principal_of(args: argparse.Namespace) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import admin_of, ends_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_option, moment_ms, number, verb
+from kohort.cli.terminal.options import add_client_id, add_cluster, add_option, moment_ms, number, verb
 from kohort.cli.terminal.record_lines import as_format, as_json, as_value
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import CorruptBatch
@@ -67,6 +67,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--format TEXT",
         "such as '{time} {key}={value}'; fields: topic partition offset timestamp time key value headers",
     )
+    add_client_id(parser)
     add_cluster(parser)
 
 
@@ -142,6 +143,7 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
         *(() if at else dict.fromkeys(args.topics)),
         bootstrap_servers=args.bootstrap_server,
         group_id=args.group,
+        client_id=args.client_id,
         auto_offset_reset="earliest" if args.from_beginning else "latest",
         **args.security,
     )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import admin_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
-from kohort.cli.terminal.options import add_cluster, add_option, number, verb
+from kohort.cli.terminal.options import add_client_id, add_cluster, add_option, number, verb
 from kohort.cli.terminal.record_lines import (
     NotARecord,
     Outgoing,
@@ -76,6 +76,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_option(parser, "--acks", "what to wait for (default: all)", choices=["all", "1", "0"], default="all")
     parser.add_argument("--compression", choices=["none", "gzip", "snappy", "lz4", "zstd"], default="none")
+    add_client_id(parser)
     add_cluster(parser)
 
 
@@ -104,6 +105,7 @@ async def send(args: argparse.Namespace, read: Callable[[bytes], Outgoing]) -> i
     require_partitions(args.topic, count, () if args.partition is None else (args.partition,))
     producer = Producer(
         bootstrap_servers=args.bootstrap_server,
+        client_id=args.client_id,
         acks=args.acks,
         compression_type=args.compression,
         allow_auto_create_topics=False,

@@ -132,6 +132,11 @@ def add_context(parser: ArgumentParser) -> None:
     add_option(parser, "--context NAME", text, default=argparse.SUPPRESS)
 
 
+def add_client_id(parser: ArgumentParser) -> None:
+    """Add --client-id."""
+    add_option(parser, "--client-id NAME", "the command's name in the brokers' logs and quotas", default="kohort")
+
+
 def resolve_cluster(args: argparse.Namespace) -> None:
     """Set what names the cluster: from options, else variables, else the context. Raises ValueError, OSError.
 
