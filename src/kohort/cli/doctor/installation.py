@@ -30,7 +30,7 @@ EXTRAS = {
     ),
     "cli": Extra("progress bars, and completion of commands", ("rich", "shtab"), 6),
     "top": Extra("kohort top", ("textual",), 10),
-    "console": Extra("kohort console", ("starlette", "uvicorn", "jinja2"), 3),
+    "console": Extra("kohort console", ("starlette", "uvicorn", "jinja2", "urllib3"), 3),
     "metrics": Extra("metrics of clients in prometheus_client", ("prometheus_client",), 1),
     "telemetry": Extra("OpenTelemetry", ("opentelemetry",), 1),
     "security": Extra("OAUTHBEARER in our broker", ("jwt", "cryptography"), 16),

@@ -193,8 +193,8 @@ class Registry:
                 raise unknown
             if self._clock() + wait_s > deadline:
                 raise RegistryUnavailable(
-                    f"the schema registry cannot be read: {'; '.join(reasons)}. No record was dropped: when the"
-                    " registry answers again, run the query again"
+                    f"the schema registry cannot be read: {'; '.join(reasons)}. No record was dropped: start"
+                    " the program again, or the query, when the registry answers again"
                 )
             self._wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
