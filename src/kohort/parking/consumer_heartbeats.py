@@ -3,6 +3,9 @@
 The law: nothing waits behind a parked heartbeat but what its client delays by itself, as clients do with leaves and
 changed subscriptions while one is unanswered; so none waits longer than a configured time, and none of a member that
 owes an acknowledgement. Each answer requests the next heartbeat soon where that one will be parked.
+
+A client that needs the answer before its next heartbeat is due has a margin, which grows with the delays of its
+answers: on a busy machine it gets the interval that it has without parking.
 """
 
 from __future__ import annotations
@@ -13,7 +16,9 @@ from typing import Generic, Protocol, TypeVar
 
 from kohort.parking.limits import (
     ACK_MS,
+    DELAYS_IN_MARGIN,
     FAST_EPOCH_MS,
+    LONGEST_DELAY_MS,
     NEXT_MS,
     OWED_MS,
     RECENT_MS,
@@ -83,7 +88,43 @@ class _HeartbeatSender(Generic[HeartbeatT, AnswerT]):
     """The interval that its last answer requested."""
     was_quiet: bool = False
     """Whether its last answer had no update."""
+    due_ms: int | None = None
+    """When its unanswered heartbeat is to be answered: when it was passed on, or at the end of its wait."""
+    delay_ms: int = 0
+    """The longest delay of its answers lately."""
     parked: ParkedHeartbeat[HeartbeatT, AnswerT] | None = None
+
+    def arrived(self, now_ms: int, *, is_steady: bool) -> int:
+        """Note a heartbeat, and return how long after the one before it came.
+
+        A delay shows if it comes though that one is unanswered, or sooner than requested: that one was read late.
+        """
+        gap_ms, self.arrived_ms = now_ms - self.arrived_ms, now_ms
+        if self.due_ms is not None:
+            self._delayed(now_ms - self.due_ms)
+        elif is_steady and self.was_quiet:
+            self._delayed(self.requested_ms - gap_ms)
+        return gap_ms
+
+    def passed_on(self, now_ms: int) -> None:
+        """Its heartbeat is to be answered now, and the one before it is abandoned."""
+        if self.due_ms is not None:
+            self._delayed(now_ms - self.due_ms)
+        self.due_ms = now_ms
+
+    def answered(self, now_ms: int) -> None:
+        """Its heartbeat is answered."""
+        self.delay_ms -= self.delay_ms // 8
+        if self.due_ms is not None:
+            self._delayed(now_ms - self.due_ms)
+            self.due_ms = None
+
+    def _delayed(self, by_ms: int) -> None:
+        self.delay_ms = max(self.delay_ms, min(by_ms, LONGEST_DELAY_MS))
+
+    def margin_ms(self, least_ms: int) -> int:
+        """Return how long before its next heartbeat is due it must have the last answer; 0: it does not matter."""
+        return max(least_ms, DELAYS_IN_MARGIN * self.delay_ms) if least_ms else 0
 
 
 class ConsumerParking(Generic[HeartbeatT, AnswerT]):
@@ -123,7 +164,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         """Park the heartbeat of a member with no update and nothing to do; None when it is to be answered now."""
         key = heartbeat.group_id, heartbeat.member_id
         sender = self._senders.get(key) or self._add(key, now_ms)
-        gap_ms, sender.arrived_ms = now_ms - sender.arrived_ms, now_ms
+        gap_ms = sender.arrived(now_ms, is_steady=heartbeat.owned is None)
         if heartbeat.owned is not None:
             sender.owes_since_ms = None
         if gap_ms < FAST_EPOCH_MS and sender.was_quiet:
@@ -132,20 +173,24 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
             sender.parked.release(now_ms)  # what a client sends twice is answered twice
         if not self._park_ms or (sender.owes_since_ms is not None and now_ms - sender.owes_since_ms < ACK_MS):
             return None
-        wait_ms = self._wait_ms(sender, heartbeat.margin_ms, now_ms)
-        if heartbeat.margin_ms:
-            wait_ms = min(wait_ms, sender.requested_ms - heartbeat.margin_ms)
+        margin_ms = sender.margin_ms(heartbeat.margin_ms)
+        wait_ms = self._wait_ms(sender, margin_ms, now_ms)
+        if margin_ms:
+            wait_ms = min(wait_ms, sender.requested_ms - margin_ms)
             if wait_ms <= 0:
                 return None
         parked = sender.parked = ParkedHeartbeat(self, heartbeat, answer)
-        self._timers.arm(parked, now_ms + min(wait_ms, session_timeout_ms // 3), parked.release)
+        sender.due_ms = now_ms + min(wait_ms, session_timeout_ms // 3)
+        self._timers.arm(parked, sender.due_ms, parked.release)
         return parked
 
-    def acknowledged(self, group_id: str, member_id: str) -> None:
-        """A member sent what it owns, and so acknowledged its assignment."""
-        sender = self._senders.get((group_id, member_id))
+    def passed_on(self, heartbeat: HeartbeatT, now_ms: int) -> None:
+        """A heartbeat is not parked: what it owns acknowledges its member's assignment."""
+        sender = self._senders.get((heartbeat.group_id, heartbeat.member_id))
         if sender is not None:
-            sender.owes_since_ms = None
+            if heartbeat.owned is not None:
+                sender.owes_since_ms = None
+            sender.passed_on(now_ms)
 
     def answering(self, group_id: str, result: ConsumerAnswer, margin_ms: int, now_ms: int) -> None:
         """Note an answer that is about to be sent, and write the interval of the next heartbeat into it."""
@@ -153,12 +198,14 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
             return
         key = group_id, result.member_id
         sender = self._senders.get(key) or self._add(key, now_ms)
+        sender.answered(now_ms)
         sender.was_quiet = result.is_quiet
         if not result.is_quiet:
             sender.updated_ms = now_ms
             if result.assignment is not None:
                 sender.owes_since_ms = now_ms
         owing_ms = None if sender.owes_since_ms is None else now_ms - sender.owes_since_ms
+        margin_ms = sender.margin_ms(margin_ms)
         if self._park_ms and margin_ms:
             is_waiting = result.is_settling and now_ms - sender.updated_ms < WAITING_MS
             next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
@@ -195,6 +242,9 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
     def followed(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT], follower: Follower, now_ms: int) -> bool:  # noqa: ARG002
         """Answer a heartbeat: nothing waits behind it."""
         self.drop(parked)
+        sender = self._senders.get((parked.heartbeat.group_id, parked.heartbeat.member_id))
+        if sender is not None and sender.due_ms is not None:
+            sender.due_ms = min(sender.due_ms, now_ms)  # of one that is passed on
         self._answer(parked, now_ms)
         return False
 

@@ -81,6 +81,14 @@ EPOCH_MARGIN_MS = {KOHORT: 0, "unknown": 0, JAVA: 50}
 OTHERS_MARGIN_MS = 200
 """The same for all others. librdkafka, under many names, abandons a heartbeat when the next one is due."""
 
+DELAYS_IN_MARGIN = 4
+"""How many times the longest of its last delays a client has at least. On a busy machine librdkafka abandoned so many
+heartbeats that its group never settled: it then drops the connection, and the coordinator fences it if the lost answer
+had an update."""
+
+LONGEST_DELAY_MS = 1_250
+"""The longest delay that counts: four times it is the interval that Kafka's members have, and nothing is parked."""
+
 FAST_EPOCH_MS = 20
 """Heartbeats without an update that arrive at shorter intervals are answered at once."""
 

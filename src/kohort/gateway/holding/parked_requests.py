@@ -87,8 +87,7 @@ class ParkedRequests:
         self._groups.setdefault(heartbeat.group_id, _EpochGroup()).sent_ms[heartbeat.member_id] = now_ms
         if self._timers.deadline_ms(self) is None:
             self._timers.arm(self, now_ms + SENDER_FORGOTTEN_MS, self._forget_idle)
-        if heartbeat.owned is not None:
-            self._parking.acknowledged(heartbeat.group_id, heartbeat.member_id)
+        self._parking.passed_on(heartbeat, now_ms)
         if not is_steady(heartbeat):
             self._changed(heartbeat.group_id, now_ms)
 

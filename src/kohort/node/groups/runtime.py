@@ -202,7 +202,7 @@ class Runtime:
         result, arm, now_ms = None, None, self._clock.now_ms
         decision = decide(hosted.shard, command, now_ms)
         if command.owned is not None:
-            self.consumer_parking.acknowledged(command.group_id, command.member_id)
+            self.consumer_parking.passed_on(command, now_ms)
         for effect in decision:
             if type(effect) is Reply:
                 result = effect.result

@@ -18,9 +18,12 @@ def test_a_steady_heartbeat_is_parked_no_longer_than_its_sender_can_wait(protoco
     member = Member(parking, protocol)
     now_ms = member.steady()
     assert parking.parked_heartbeats(protocol) == 1
-    parking.tick(now_ms + int(0.9 * BROKERS_INTERVAL_MS))
+    latest_ms = now_ms + int(0.9 * BROKERS_INTERVAL_MS)
+    while parking.parked_heartbeats(protocol) and now_ms < latest_ms:
+        now_ms += 10
+        parking.tick(now_ms)
     assert parking.parked_heartbeats(protocol) == 0
-    assert member.answered(now_ms + BROKERS_INTERVAL_MS) < BROKERS_INTERVAL_MS
+    assert member.answered(now_ms) < BROKERS_INTERVAL_MS
     assert parking.policies.counters.updates[protocol] == 0
 
 
