@@ -152,7 +152,7 @@ class HeartbeatInterval:
         the next heartbeat comes when it would have come without parking. A third that is shorter than two intervals is
         not worth it.
         """
-        third_ms, interval_ms = session_timeout_ms // 3, self.interval_ms
+        third_ms, interval_ms = session_timeout_ms // 3, self.usual_ms
         if not self._habits.repeat_error or interval_ms < LEAST_REPEATED_MS or third_ms < 2 * interval_ms:
             return None
         whole_ms = third_ms // interval_ms * interval_ms
@@ -289,7 +289,8 @@ class HeartbeatInterval:
         if self._last is LastHeartbeat.NONE:
             # Not a whole interval for a client whose clock runs through the rebalance: only a first guess.
             if not self.interval_ms:
-                self.interval_ms = gap_ms
+                is_early = self.pace is ClientPace.FROM_ANSWER and gap_ms < LEAST_REPEATED_MS  # kgo's, if cooperative
+                self.interval_ms = USUAL_INTERVAL_MS if is_early else gap_ms
             return self.interval_ms < FAST_INTERVAL_MS
         is_probe = self._last is LastHeartbeat.AT_ONCE
         was_late, is_after_answer = self._learnt in _LATE, not is_probe and idle_ms > ANSWER_MARGIN_MS

@@ -249,6 +249,19 @@ def test_heartbeat_that_a_commit_ends_is_sent_again_and_parked(software: str, er
     assert group.answers["m"] == [Answer(error), REJOIN]
 
 
+@pytest.mark.parametrize("first_ms", [INTERVAL_MS, 500])
+def test_the_first_heartbeat_of_kgo_is_parked_and_sent_again_for_a_commit(first_ms: int) -> None:
+    """A cooperative member of kgo sends one half a second after its assignment too."""
+    group = Group()
+    group.parking.begin("m", 0)
+    group.advance(first_ms)
+    parked = group.heartbeat("m", KGO)
+    assert parked is not None
+    group.advance(100)
+    parked.followed(Follower.COMMIT, group.now_ms)
+    assert group.answers["m"] == [Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+
+
 def test_a_member_is_answered_without_an_error_within_each_third_of_its_session() -> None:
     group, began_ms, quiet = settled(JAVA), 0, Answer(ErrorCode.NONE, is_quiet=True)
     began_ms = group.now_ms
