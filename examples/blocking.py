@@ -14,9 +14,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
             producer.send("greetings", word.encode())
 
     with Consumer("greetings", bootstrap_servers=address, group_id="readers", auto_offset_reset="earliest") as consumer:
-        seen = 0
-        while seen < 3:
-            for batch in consumer.poll(timeout_ms=1000):
-                for record in batch:
-                    print(record.offset, record.value.decode())
-                    seen += 1
+        for record in consumer:
+            print(record.offset, record.value)
+            if record.offset == 2:
+                break

@@ -6,5 +6,5 @@ from kohort.testing import EmbeddedBroker
 with EmbeddedBroker() as kafka, Producer(kafka.bootstrap_servers) as producer:
     producer.send("tea", b"one green tea", key=b"table 7").result()
     with Consumer("tea", bootstrap_servers=kafka.bootstrap_servers, group_id="bar", auto_offset_reset="earliest") as me:
-        for record in next(me):
-            print(record.key, "wants", record.value)
+        record = next(me)
+        print(record.key, "wants", record.value)

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import kohort.sim
-from kohort import Consumer, RebalanceListener, TopicPartition
+from kohort import Consumer, RebalanceListener, Record, TopicPartition
 
-Ship = Callable[[TopicPartition, list[Any]], Awaitable[None]]
+Ship = Callable[[list[Record]], Awaitable[None]]
 
 
 class Shipping(RebalanceListener):
@@ -15,7 +15,7 @@ class Shipping(RebalanceListener):
 
     def __init__(self, ship: Ship, **settings: Any) -> None:
         self.ship = ship
-        self.parcels: dict[TopicPartition, list[Any]] = {}
+        self.parcels: dict[TopicPartition, list[Record]] = {}
         self.consumer = Consumer("orders", listener=self, enable_auto_commit=False, **settings)
 
     async def run(self) -> None:
@@ -30,7 +30,7 @@ class Shipping(RebalanceListener):
         for partition in partitions:
             parcel = self.parcels.pop(partition, [])
             if parcel:
-                await self.ship(partition, parcel)
+                await self.ship(parcel)
                 await self.consumer.commit({partition: parcel[-1].offset + 1})
 
     async def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
@@ -60,10 +60,10 @@ class CarefulShipping(Shipping):
 
 
 def run_in(world: kohort.sim.World, program: type[Shipping]) -> None:
-    async def ship(partition: TopicPartition, parcel: list[Any]) -> None:
+    async def ship(parcel: list[Record]) -> None:
         await asyncio.sleep(0.05)
         for order in parcel:
-            world.done(partition, order)
+            world.done(order)
 
     async def app() -> None:
         await program(ship, **world.settings).run()

@@ -16,8 +16,8 @@ def test_ledger_takes_writes_of_one_leader_in_each_generation(world: World) -> N
     async def app(instance: Instance) -> None:
         member = candidate(world.settings["bootstrap_servers"], instance.name, **SHORT)
         async with member, world.consumer("orders") as consumer:
-            async for batch in consumer:
-                world.done(batch)
+            async for order in consumer:
+                world.done(order)
                 if member.assignment == instance.name and ledger.write(f"by {instance.name}", member.generation):
                     assert leaders.setdefault(member.generation, instance.name) == instance.name
 

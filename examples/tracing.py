@@ -26,7 +26,6 @@ with EmbeddedBroker() as broker, Producer(broker.bootstrap_servers) as producer:
     producer.send("orders", b"42").result()
     settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
     with Consumer("orders", group_id="billing", **settings) as consumer:
-        for batch in consumer.poll(10_000):
-            for record in batch:
-                with consumer.processing(batch, record):
-                    print("bill", record.value.decode())
+        record = next(consumer)
+        with consumer.processing(record):
+            print("bill", record.value)

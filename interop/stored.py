@@ -6,6 +6,7 @@ from kohort.group.events import GroupStored
 from kohort.log.offsets_topic import Replay
 from kohort.model.ids import TopicPartition, group_partition
 from kohort.sync import Consumer
+from kohort.wire.record_batches import Record
 
 OFFSETS = "__consumer_offsets"
 
@@ -23,7 +24,7 @@ def last_stored(bootstrap: str, group: str, partitions: int) -> GroupStored:
             for batch in consumer.poll(timeout_ms=1000, max_records=10_000):
                 at = batch.next_offset
                 for record in batch:
-                    event = replay.event_of(record)
+                    event = replay.event_of(Record(record.offset, record.timestamp_ms, record.key, record.value))
                     if isinstance(event, GroupStored) and event.group_id == group:
                         newest = event
     assert newest is not None, f"nothing of {group} is stored"

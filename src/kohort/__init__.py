@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kohort.client import ClientStopped as ClientStopped
     from kohort.client import CommitFailed as CommitFailed
     from kohort.client import Consumer as Consumer
+    from kohort.client import ConsumerSettings as ConsumerSettings
     from kohort.client import CooperativeProtocol as CooperativeProtocol
     from kohort.client import DeserializationFailed as DeserializationFailed
     from kohort.client import EagerProtocol as EagerProtocol
@@ -40,7 +41,9 @@ if TYPE_CHECKING:
     from kohort.client import PartitionErrors as PartitionErrors
     from kohort.client import Producer as Producer
     from kohort.client import ProducerFenced as ProducerFenced
+    from kohort.client import ProducerSettings as ProducerSettings
     from kohort.client import RebalanceListener as RebalanceListener
+    from kohort.client import Record as Record
     from kohort.client import RecordMetadata as RecordMetadata
     from kohort.client import Sasl as Sasl
     from kohort.client import SubscriptionPattern as SubscriptionPattern
@@ -66,7 +69,6 @@ if TYPE_CHECKING:
     from kohort.model.errors import KafkaError as KafkaError
     from kohort.model.ids import TopicPartition as TopicPartition
     from kohort.wire.record_batches import CorruptBatch as CorruptBatch
-    from kohort.wire.record_batches import Record as Record
 
 # Imported when first asked for: `import kohort` costs nothing, and a broker does not load the client.
 __getattr__, __dir__ = lazy_exports(
@@ -78,11 +80,11 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "kohort.cli.main": "main",
         "kohort.client": (
-            "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer CooperativeProtocol "
-            "DeserializationFailed EagerProtocol GroupMember JsonCodec Lag MemberMetadata OffsetAndMetadata "
-            "PartitionErrors Producer ProducerFenced RebalanceListener RecordMetadata Sasl "
-            "SubscriptionPattern TransactionAbortable TransactionAborted TransactionError TransactionFatal "
-            "TransactionRetriable UnknownPartition UnknownTopic share_evenly"
+            "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer ConsumerSettings "
+            "CooperativeProtocol DeserializationFailed EagerProtocol GroupMember JsonCodec Lag MemberMetadata "
+            "OffsetAndMetadata PartitionErrors Producer ProducerFenced ProducerSettings RebalanceListener Record "
+            "RecordMetadata Sasl SubscriptionPattern TransactionAbortable TransactionAborted TransactionError "
+            "TransactionFatal TransactionRetriable UnknownPartition UnknownTopic share_evenly"
         ),
         "kohort.client.config_file": "config_from",
         "kohort.client.prometheus": "ConsumerCollector ProducerCollector",
@@ -91,6 +93,6 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.model.errors": "ErrorCode KafkaError",
         "kohort.model.ids": "TopicPartition",
         "kohort.sim": "sim",
-        "kohort.wire.record_batches": "CorruptBatch Record",
+        "kohort.wire.record_batches": "CorruptBatch",
     },
 )

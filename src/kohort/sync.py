@@ -7,29 +7,31 @@ plain methods of a rebalance listener run on the program's own thread, while it 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast
 
 from kohort.client.admin.admin import Admin as _Admin
+from kohort.client.admin.admin import AdminSettings
 from kohort.client.background_loop import Runner
 from kohort.client.cluster.committed_offsets import GroupMetadata
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import STOP_TIMEOUT_MS
 from kohort.client.consumer.consumer import Consumer as _Consumer
+from kohort.client.consumer.consumer_settings import ConsumerSettings
 from kohort.client.consumer.topic_subscription import Topic
 from kohort.client.membership.user_callbacks import ListenerCallback, RebalanceListener, finished, listener_of
 from kohort.client.producer.accumulator import Delivery as _Delivery
 from kohort.client.producer.accumulator import RecordMetadata
 from kohort.client.producer.open_transaction import Offsets
 from kohort.client.producer.open_transaction import Transaction as _Transaction
-from kohort.client.producer.producer import Headers
+from kohort.client.producer.producer import Headers, ProducerSettings, SendOptions
 from kohort.client.producer.producer import Producer as _Producer
+from kohort.client.record import K, Record, SentK, SentV, V
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
-from kohort.wire.record_batches import Record
 
 P = ParamSpec("P")
 ClientT = TypeVar("ClientT")
@@ -55,20 +57,18 @@ class _Blocking(Generic[ClientT]):
         self.stop()
 
 
-def _with_settings_of(
-    client: Callable[P, ClientT],
-) -> Callable[[Callable[[Any], None]], Callable[Concatenate[Any, P], None]]:
-    """Give a blocking client's initializer the settings of the asyncio client."""
+def _makes(client: Callable[..., object]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Give a blocking client's initializer, which has its types, the settings and the work of the asyncio client's."""
 
-    def replaced(_: Callable[[Any], None]) -> Callable[Concatenate[Any, P], None]:
-        def initialize(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def replaced(_: Callable[P, None]) -> Callable[P, None]:
+        def initialize(self: Any, /, *args: Any, **settings: Any) -> None:
             self._runner = Runner()
-            listener = kwargs.get("listener")
+            listener = settings.get("listener")
             if isinstance(listener, RebalanceListener):
-                kwargs["listener"] = _ListenerOnCaller(listener, self._runner)
-            self._client = client(*args, **kwargs)
+                settings["listener"] = _ListenerOnCaller(listener, self._runner)
+            self._client = client(*args, **settings)
 
-        return update_wrapper(initialize, client.__init__)
+        return cast("Callable[P, None]", update_wrapper(initialize, vars(client)["__init__"]))
 
     return replaced
 
@@ -123,18 +123,23 @@ class _ListenerOnCaller(RebalanceListener):
             await finished(outcome[0])
 
 
-class Consumer(_Blocking[_Consumer]):
-    """`kohort.Consumer`, blocking. Use it with `with`; iterate it for batches, or `poll`."""
+class Consumer(_Blocking[_Consumer[K, V]], Generic[K, V]):
+    """`kohort.Consumer`, blocking. Use it with `with`; iterate it for records, or `poll` for batches."""
 
-    @_with_settings_of(_Consumer)
-    def __init__(self) -> None:
+    @_makes(_Consumer)
+    def __init__(
+        self,
+        *topics: Topic,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
         """Replaced."""
 
     start = _blocking(_Consumer.start)
     unsubscribe = _blocking(_Consumer.unsubscribe)
     assign = _plain(_Consumer.assign)
     assignment = _plain(_Consumer.assignment)
-    poll = _blocking(_Consumer.poll)
     subscription = _plain(_Consumer.subscription)
     position = _blocking(_Consumer.position)
     seek = _plain(_Consumer.seek)
@@ -173,9 +178,9 @@ class Consumer(_Blocking[_Consumer]):
         """Return how far `poll` is behind in each partition, as the last fetches showed it."""
         return self._client.lag()
 
-    def processing(self, batch: Batch, record: Record) -> AbstractContextManager[Any]:
+    def processing(self, record: Record[Any, Any]) -> AbstractContextManager[Any]:
         """Return a span for the processing of a record, as `kohort.Consumer.processing` does."""
-        return self._client.processing(batch, record)
+        return self._client.processing(record)
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.stop(is_finished=error is None)
@@ -183,11 +188,17 @@ class Consumer(_Blocking[_Consumer]):
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Batch:
+    def __next__(self) -> Record[K, V]:
+        if (record := self._client._iteration.next_at_once()) is not None:
+            return record
         try:
             return self._runner.run(self._client.__anext__)
         except StopAsyncIteration:
             raise StopIteration from None
+
+    def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Batch[K, V]]:
+        """Return batches as `kohort.Consumer.poll` does."""
+        return self._runner.run(lambda: self._client.poll(timeout_ms, max_records))
 
     def subscribe(
         self,
@@ -254,21 +265,27 @@ class Transaction:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._runner.run(lambda: self._client.__aexit__(kind, error, trace))
 
-    def send_offsets(self, group: Consumer | GroupMetadata, offsets: Offsets | None = None) -> None:
+    def send_offsets(self, group: Consumer[Any, Any] | GroupMetadata, offsets: Offsets | None = None) -> None:
         """Commit offsets of a consumer's group with the transaction. Everything else as `kohort.client.Transaction`."""
         source = group._client if isinstance(group, Consumer) else group
         self._runner.run(lambda: self._client.send_offsets(source, offsets))
 
 
-class Producer(_Blocking[_Producer]):
+class Producer(_Blocking[_Producer[SentK, SentV]], Generic[SentK, SentV]):
     """`kohort.Producer`, blocking; threads may share one. Use it with `with`, which writes what waits at the end."""
 
-    @_with_settings_of(_Producer)
-    def __init__(self) -> None:
+    @_makes(_Producer)
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        key_serializer: Callable[[SentK], bytes | None] | None = None,
+        value_serializer: Callable[[SentV], bytes | None] | None = None,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
         """Replaced."""
 
     start = _blocking(_Producer.start)
-    send_and_wait = _blocking(_Producer.send_and_wait)
     flush = _blocking(_Producer.flush)
 
     @property
@@ -283,8 +300,8 @@ class Producer(_Blocking[_Producer]):
     def send(
         self,
         topic: str,
-        value: object,
-        key: object = None,
+        value: SentV | None,
+        key: SentK | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -292,6 +309,12 @@ class Producer(_Blocking[_Producer]):
         """Put a record into a batch; `result()` of what is returned waits until it is written. Raises as `Producer`."""
         sent = self._runner.run(lambda: self._client.send(topic, value, key, partition, timestamp_ms, headers))
         return Delivery(sent, self._runner)
+
+    def send_and_wait(
+        self, topic: str, value: SentV | None, key: SentK | None = None, **more: Unpack[SendOptions]
+    ) -> RecordMetadata:
+        """Send one record and return where it was written, as `kohort.Producer.send_and_wait` does."""
+        return self._runner.run(lambda: self._client.send_and_wait(topic, value, key, **more))
 
     def transaction(self) -> Transaction:
         """Return a new transaction; `with` begins it, commits it at the end, and aborts it on an exception."""
@@ -305,8 +328,8 @@ class Producer(_Blocking[_Producer]):
 class Admin(_Blocking[_Admin]):
     """`kohort.Admin`, blocking. Use it with `with`."""
 
-    @_with_settings_of(_Admin)
-    def __init__(self) -> None:
+    @_makes(_Admin)
+    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[AdminSettings]) -> None:
         """Replaced."""
 
     start = _blocking(_Admin.start)

@@ -34,8 +34,8 @@ def test_records_go_out_and_come_back(bootstrap: str) -> None:
         assert {delivery.result().partition.topic for delivery in sent} == {"t"}
     with Consumer("t", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
         values: list[bytes | None] = []
-        for batch in consumer:
-            values += [record.value for record in batch]
+        for record in consumer:
+            values.append(record.value)
             if len(values) == 20:
                 break
         assert sorted(values, key=lambda value: int(value or b"")) == [b"%d" % at for at in range(20)]

@@ -107,7 +107,7 @@ def test_a_record_that_is_none_is_refused_alone_and_the_others_of_its_batch_are_
             offsets = [(await delivery).offset for delivery in sent]
         assert offsets == list(range(len(NO_RECORDS) + 1))
         read = await read_all(broker.bootstrap_servers, "t", len(offsets))
-        assert read[0] == Record(0, 7, None, b"first", (("trace", b"1"), ("none", None)))
+        assert read[0] == Record("t", 0, 0, 7, None, b"first", (("trace", b"1"), ("none", None)))
         assert [record.value for record in read[1:]] == [b"good"] * len(NO_RECORDS)
 
     asyncio.run(scenario())

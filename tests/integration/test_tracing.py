@@ -17,9 +17,8 @@ from opentelemetry.trace import NoOpTracerProvider, SpanKind, StatusCode
 import kohort
 from kohort import sync
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.client import Batch
+from kohort.client import Batch, Record
 from kohort.model.errors import KafkaError
-from kohort.wire.record_batches import Record
 
 TRACEPARENT = re.compile(rb"00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-9a-f]")
 
@@ -116,7 +115,7 @@ def test_a_record_is_processed_in_the_trace_in_which_it_was_sent(shared_broker: 
             (batch,) = await consumer.poll(20_000)
             with traced.tracer.start_as_current_span("work"):
                 for record in batch:
-                    with consumer.processing(batch, record):
+                    with consumer.processing(record):
                         records.append(record)
             assert await consumer.poll(1) == [], "a poll without records has no span"
         return records
@@ -141,7 +140,7 @@ def test_blocking_clients_have_the_same_spans_below_those_of_their_threads(share
         (batch,) = consumer.poll(20_000)
         with traced.tracer.start_as_current_span("work"):
             for record in batch:
-                with consumer.processing(batch, record):
+                with consumer.processing(record):
                     records.append(record)
     check_one_trace(traced, topic, records)
 
@@ -165,7 +164,7 @@ def test_what_fails_is_an_error_of_its_span(shared_broker: EmbeddedBroker) -> No
             batches = consumer.poll(1_000)
         for batch in batches:
             for record in batch:
-                with suppress(ZeroDivisionError), consumer.processing(batch, record):
+                with suppress(ZeroDivisionError), consumer.processing(record):
                     assert not 1 / 0
     ended = [*traced.spans("send small"), *traced.spans("process small")]
     assert [span.status.status_code for span in ended] == [StatusCode.ERROR] * 3 + [StatusCode.UNSET, StatusCode.ERROR]
@@ -184,8 +183,8 @@ with producer:
     producer.send("off", b"1").result()
     assert "send" not in vars(producer._client), "the method is that of the class"
 with Consumer("off", bootstrap_servers=sys.argv[1], group_id="off", auto_offset_reset="earliest") as consumer:
-    ((record,),) = batches = consumer.poll(20_000)
-    with consumer.processing(batches[0], record) as span:
+    record = next(consumer)
+    with consumer.processing(record) as span:
         assert span is None
     assert record.headers == ()
 assert "api" in sys.argv or not [name for name in sys.modules if name.startswith("opentelemetry")]

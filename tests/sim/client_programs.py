@@ -14,12 +14,12 @@ from random import Random
 from typing import Any
 
 from kohort import (
-    Batch,
     Consumer,
     CooperativeStickyAssignor,
     KafkaError,
     RangeAssignor,
     RebalanceListener,
+    Record,
     RoundRobinAssignor,
     StickyAssignor,
     TopicPartition,
@@ -143,10 +143,9 @@ class Program(RebalanceListener):
         while True:
             if self.habits.polls:
                 batches = await self.consumer.poll(timeout_ms=1_000, max_records=self.random.choice((1, 5, 100)))
+                await self.take([record for batch in batches for record in batch])
             else:
-                batches = [await anext(self.consumer)]
-            for batch in batches:
-                await self.take(batch)
+                await self.take([await anext(self.consumer)])
             if self.habits.commit == "batch" and not self.habits.has_worker:
                 await self.commit(None)
             elif self.habits.commit == "async" and not self.habits.has_worker:
@@ -154,21 +153,22 @@ class Program(RebalanceListener):
             elif self.habits.has_worker and self.habits.commit in ("batch", "async", "record"):
                 finished, self.finished = self.finished, {}
                 await self.commit(finished)
-            if self.habits.fidgets:
+            # A rebalance that is enforced after each single record would leave no time between rounds.
+            if self.habits.fidgets and (self.habits.polls or self.random.random() < 0.05):
                 await self.fidget()
 
-    async def take(self, batch: Batch) -> None:
-        """Do the work of a batch, or leave it to the worker."""
-        for record in batch:
+    async def take(self, records: list[Record]) -> None:
+        """Do the work of records, or leave it to the worker."""
+        for record in records:
             if self.habits.has_worker and self.habits.commit != "auto":
                 while len(self.queue) >= 20:
                     await asyncio.sleep(0.05)
-                self.queue.append((batch.partition, record.offset))
+                self.queue.append((record.topic_partition, record.offset))
                 self.news.set()
                 continue
-            await self.do(batch.partition, record.offset)
+            await self.do(record.topic_partition, record.offset)
             if self.habits.commit == "record":
-                await self.commit({batch.partition: record.offset + 1})
+                await self.commit({record.topic_partition: record.offset + 1})
 
     async def work(self) -> None:
         """Be the worker."""

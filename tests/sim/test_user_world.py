@@ -31,8 +31,8 @@ def reader(world: World, **settings: Any) -> Callable[[], Coroutine[Any, Any, No
 
     async def app() -> None:
         async with world.consumer("orders", **settings) as consumer:
-            async for batch in consumer:
-                world.done(batch)
+            async for record in consumer:
+                world.done(record)
 
     return app
 
@@ -132,10 +132,9 @@ def test_a_record_that_is_committed_and_forgotten_is_missed_and_the_story_names_
     def forgetful(world: World) -> Callable[[], Coroutine[Any, Any, None]]:
         async def app() -> None:
             async with world.consumer("orders") as consumer:
-                async for batch in consumer:
-                    for record in batch:
-                        if record.offset != 7:
-                            world.done(batch.partition, record)
+                async for record in consumer:
+                    if record.offset != 7:
+                        world.done(record)
 
         return app
 

@@ -43,8 +43,8 @@ def reader(world: World, kind: str, calls: Calls) -> Callable[[Instance], Corout
     async def app(instance: Instance) -> None:
         settings = SETTINGS[kind]()
         async with world.consumer("orders", listener=Listening(instance.name, calls), **settings) as consumer:
-            async for batch in consumer:
-                world.done(batch)
+            async for record in consumer:
+                world.done(record)
 
     return app
 

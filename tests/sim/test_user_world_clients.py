@@ -32,8 +32,8 @@ def test_a_stale_commit_is_not_sent_again_for_partitions_that_were_lost_in_betwe
 
     async def app() -> None:
         async with world.consumer("orders", group_protocol="consumer") as consumer:
-            async for batch in consumer:
-                world.done(batch)
+            async for record in consumer:
+                world.done(record)
 
     world.start(app)
     world.run()

@@ -40,8 +40,8 @@ def test_every_name_has_one_owner_at_the_end_and_never_two_in_one_generation(wor
         async with member, world.consumer("orders") as consumer:
             serving = asyncio.create_task(member.serve_forever())
             try:
-                async for batch in consumer:
-                    world.done(batch)
+                async for record in consumer:
+                    world.done(record)
             finally:
                 serving.cancel()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import ssl
-from typing import assert_type
+from typing import Any, assert_type
 
 from kohort import (
     Admin,
+    Batch,
     BrokerUnreachable,
     Consumer,
+    ConsumerSettings,
     CorruptBatch,
     DeserializationFailed,
     ErrorCode,
@@ -23,6 +25,14 @@ from kohort import (
     sync,
 )
 from kohort.testing import EmbeddedBroker
+
+
+class Order:
+    def __init__(self, text: bytes) -> None:
+        self.text = text
+
+    def encode(self) -> bytes:
+        return self.text
 
 
 async def settings() -> None:
@@ -43,8 +53,8 @@ async def settings() -> None:
         for batch in await consumer.poll(timeout_ms=1000):
             assert_type(batch.partition, TopicPartition)
             for record in batch:
-                assert_type(record, Record)
-    async with Producer(
+                assert_type(record, Record[str, Any])
+    async with Producer[str, object](
         "h:1",
         acks="all",
         compression_type="zstd",
@@ -65,7 +75,38 @@ def blocking() -> None:
         assert_type(producer.send("orders", "text").result(), RecordMetadata)
 
 
-def refused() -> None:
+async def keys_and_values(consumer: Consumer, settings: ConsumerSettings) -> None:
+    assert_type(Consumer("t", bootstrap_servers="h:1"), Consumer[bytes | None, bytes | None])
+    assert_type(Consumer("t", **settings), Consumer[bytes | None, bytes | None])
+    assert_type(sync.Consumer("t", **settings), sync.Consumer[bytes | None, bytes | None])
+    async for record in consumer:
+        assert_type(record, Record[bytes | None, bytes | None])
+        assert_type(record.topic, str)
+        assert_type(record.partition, int)
+        assert_type(record.topic_partition, TopicPartition)
+        assert_type(record.value, bytes | None)
+    async with Consumer("t", **settings, key_deserializer=int, value_deserializer=Order) as orders:
+        assert_type(orders, Consumer[int, Order])
+        assert_type(await anext(orders), Record[int, Order])
+        assert_type((await anext(orders)).value, Order | None)
+        assert_type(await orders.poll(), list[Batch[int, Order]])
+    with sync.Consumer("t", **settings, value_deserializer=Order) as orders_in_turn:
+        assert_type(orders_in_turn, sync.Consumer[bytes | None, Order])
+        assert_type(next(orders_in_turn).value, Order | None)
+        assert_type(orders_in_turn.poll(), list[Batch[bytes | None, Order]])
+        for order in orders_in_turn:
+            assert_type(order, Record[bytes | None, Order])
+    assert_type(Producer("h:1"), Producer[bytes | None, bytes | None])
+    assert_type(Producer("h:1", value_serializer=Order.encode), Producer[bytes | None, Order])
+    assert_type(sync.Producer("h:1", key_serializer=str.encode), sync.Producer[str, bytes | None])
+
+
+def refused(plain: sync.Producer, orders: sync.Producer[bytes | None, Order], record: Record) -> None:
+    plain.send("t", "text")  # type: ignore[arg-type]
+    plain.send("t", b"", key="text")  # type: ignore[arg-type]
+    orders.send("t", b"bytes")  # type: ignore[arg-type]
+    orders.send_and_wait("t", None)
+    len(record.value)  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", auto_offset_reset="smallest")  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", isolation_level="snapshot")  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", security_protocol="TLS")  # type: ignore[arg-type]

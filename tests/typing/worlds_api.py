@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Any, assert_type
 
 import kohort.sim
 from kohort import Consumer, TopicPartition
@@ -13,11 +13,12 @@ from kohort.sim import Instance, World
 def test_plain(world: World) -> None:
     async def app(instance: Instance) -> None:
         async with world.consumer("orders", client_id=instance.name) as consumer:
-            assert_type(consumer, Consumer)
-            async for batch in consumer:
+            assert_type(consumer, Consumer[Any, Any])
+            async for record in consumer:
+                world.done(record)
+            for batch in await consumer.poll():
                 world.done(batch)
-                for record in batch:
-                    world.done(batch.partition, record)
+                world.done(batch.partition, batch.first_offset)
 
     world.start(app)
     world.run()

@@ -22,10 +22,9 @@ from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import CorruptBatch
 
 if TYPE_CHECKING:
-    from kohort.client import Admin, Batch, Consumer
-    from kohort.wire.record_batches import Record
+    from kohort.client import Admin, Batch, Consumer, Record
 
-Writer = Callable[[str, int, "Record"], bytes]
+Writer = Callable[["Record"], bytes]
 
 POLL_MS = 500
 POLL_RECORDS = 10_000
@@ -217,8 +216,7 @@ class RecordPrinter:
         """Write batches and return the number of their records."""
         before = self.count
         for batch in batches:
-            topic, partition = batch.partition
-            output.put_bytes(b"".join(self.write(topic, partition, record) for record in batch))
+            output.put_bytes(b"".join(map(self.write, batch)))
             self.count += len(batch)
         if batches:
             output.flush()

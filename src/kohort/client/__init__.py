@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kohort.client.cluster.metadata import TopicView as TopicView
     from kohort.client.consumer.batch import Batch as Batch
     from kohort.client.consumer.consumer import Consumer as Consumer
+    from kohort.client.consumer.consumer_settings import ConsumerSettings as ConsumerSettings
     from kohort.client.consumer.range_reader import read_ranges as read_ranges
     from kohort.client.consumer.topic_subscription import SubscriptionPattern as SubscriptionPattern
     from kohort.client.errors import AssignmentFailed as AssignmentFailed
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
     from kohort.client.producer.accumulator import RecordMetadata as RecordMetadata
     from kohort.client.producer.open_transaction import Transaction as Transaction
     from kohort.client.producer.producer import Producer as Producer
+    from kohort.client.producer.producer import ProducerSettings as ProducerSettings
+    from kohort.client.record import Record as Record
     from kohort.model.lag import Lag as Lag
     from kohort.model.lag import LagReason as LagReason
     from kohort.net.sasl import Sasl as Sasl
@@ -74,6 +77,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.client.cluster.metadata": "Broker ClusterView PartitionView TopicView",
         "kohort.client.consumer.batch": "Batch",
         "kohort.client.consumer.consumer": "Consumer",
+        "kohort.client.consumer.consumer_settings": "ConsumerSettings",
         "kohort.client.consumer.range_reader": "read_ranges",
         "kohort.client.consumer.topic_subscription": "SubscriptionPattern",
         "kohort.client.errors": (
@@ -89,7 +93,8 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "kohort.client.producer.accumulator": "Delivery RecordMetadata",
         "kohort.client.producer.open_transaction": "Transaction",
-        "kohort.client.producer.producer": "Producer",
+        "kohort.client.producer.producer": "Producer ProducerSettings",
+        "kohort.client.record": "Record",
         "kohort.model.lag": "Lag LagReason",
         "kohort.net.sasl": "Sasl",
     },

@@ -14,11 +14,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from kohort.client.record import Record
 from kohort.extras import install_command
 from kohort.model.errors import KafkaError
-from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
-from kohort.wire.record_batches import Record
 
 
 class _Delivery(Protocol):
@@ -26,15 +25,6 @@ class _Delivery(Protocol):
 
     def when_done(self, notify: Callable[[], None], /) -> None: ...
     def result(self) -> Any: ...
-
-
-class _Batch(Protocol):
-    """Records that `poll` returns."""
-
-    @property
-    def partition(self) -> TopicPartition: ...
-    def __iter__(self) -> Iterator[Record]: ...
-    def __len__(self) -> int: ...
 
 
 DeliveryT = TypeVar("DeliveryT", bound=_Delivery)
@@ -118,37 +108,36 @@ class Tracing:
 
     # The consumer
 
-    def polled(self, batches: Sequence[_Batch], waited_ms: int) -> None:
+    def polled(self, records: Sequence[Record[Any, Any]], waited_ms: int) -> None:
         """Make the span of a poll that has returned records, with a link to the span that each was sent in."""
         links = [
-            self._trace.Link(sent, {_PARTITION: str(batch.partition.partition), _OFFSET: record.offset})
-            for batch in batches
-            for record in batch
+            self._trace.Link(sent, {_PARTITION: str(record.partition), _OFFSET: record.offset})
+            for record in records
             if (sent := self._sent_in(record)) is not None
         ]
-        topics = {batch.partition.topic for batch in batches}
+        partitions = {record.topic_partition for record in records}
+        topics = {partition.topic for partition in partitions}
         topic = topics.pop() if len(topics) == 1 else ""
-        about = self._about("receive", topic) | {"messaging.batch.message_count": sum(map(len, batches))}
-        if topic and len({batch.partition for batch in batches}) == 1:
-            about[_PARTITION] = str(batches[0].partition.partition)
+        about = self._about("receive", topic) | {"messaging.batch.message_count": len(records)}
+        if len(partitions) == 1:
+            about[_PARTITION] = str(records[0].partition)
         began_ns = (wall_clock()() - waited_ms) * 1_000_000
         kind = self._trace.SpanKind.CLIENT
         self._tracer.start_span(
             f"poll {topic}".rstrip(), kind=kind, attributes=about, links=links, start_time=began_ns
         ).end()
 
-    def processing(self, batch: _Batch, record: Record) -> AbstractContextManager[Any]:
+    def processing(self, record: Record[Any, Any]) -> AbstractContextManager[Any]:
         """Return the span of a record's processing, whose parent is the span that the record was sent in."""
-        partition = batch.partition
-        about = self._about("process", partition.topic) | {
-            _PARTITION: str(partition.partition),
+        about = self._about("process", record.topic) | {
+            _PARTITION: str(record.partition),
             _OFFSET: record.offset,
             **({} if record.value is not None else {_TOMBSTONE: True}),
         }
-        return self._process(f"process {partition.topic}", about, record)
+        return self._process(f"process {record.topic}", about, record)
 
     @contextmanager
-    def _process(self, name: str, about: dict[str, object], record: Record) -> Iterator[Any]:
+    def _process(self, name: str, about: dict[str, object], record: Record[Any, Any]) -> Iterator[Any]:
         around = self._trace.get_current_span().get_span_context()
         carrier = self._carrier(record)
         links = [self._trace.Link(around)] if carrier and around.is_valid else []
@@ -164,14 +153,14 @@ class Tracing:
         finally:
             self._context.detach(token)
 
-    def _sent_in(self, record: Record) -> Any:
+    def _sent_in(self, record: Record[Any, Any]) -> Any:
         if not (carrier := self._carrier(record)):
             return None
         nothing = self._context.Context()
         sent = self._trace.get_current_span(self._propagate.extract(carrier, nothing)).get_span_context()
         return sent if sent.is_valid else None
 
-    def _carrier(self, record: Record) -> dict[str, str]:
+    def _carrier(self, record: Record[Any, Any]) -> dict[str, str]:
         names = self._names
         return {name: value.decode("utf-8", "replace") for name, value in record.headers if name in names and value}
 

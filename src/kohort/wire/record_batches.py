@@ -501,26 +501,26 @@ def decode_batch(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Reco
     Control batches are decoded like any other. A compressed batch may unpack to `limit` bytes. Raises CorruptBatch
     when anything is off, and CompressionUnavailable.
     """
+    return [_new_tuple(Record, row) for row in decode_batch_rows(batch, limit=limit)]
+
+
+def decode_batch_rows(batch: Buffer, *, limit: int = MAX_UNPACKED_BYTES) -> list[Row]:
+    """Do as `decode_batch`, for plain rows."""
     header = read_header(batch)
     if header.size != len(batch):
         raise CorruptBatch(f"the batch states {header.size} bytes and has {len(batch)}")
-    return _decode(header, batch, limit)
+    return _decode_rows(header, batch, limit)
 
 
 def checked_records(header: BatchHeader, batch: Buffer) -> list[Record]:
     """Check a batch whose header was read already, and return its records; raises as both would."""
-    _check(header, batch)
-    return _decode(header, batch, MAX_UNPACKED_BYTES)
+    return [_new_tuple(Record, row) for row in checked_rows(header, batch)]
 
 
 def checked_rows(header: BatchHeader, batch: Buffer) -> list[Row]:
     """Do as `checked_records`, for plain rows."""
     _check(header, batch)
     return _decode_rows(header, batch, MAX_UNPACKED_BYTES)
-
-
-def _decode(header: BatchHeader, batch: Buffer, limit: int) -> list[Record]:
-    return [_new_tuple(Record, row) for row in _decode_rows(header, batch, limit)]
 
 
 def _decode_rows(header: BatchHeader, batch: Buffer, limit: int) -> list[Row]:

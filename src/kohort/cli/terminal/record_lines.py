@@ -15,7 +15,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from kohort.wire.record_batches import Record
+    from kohort.client import Record
 
 Header = tuple[str, bytes | None]
 
@@ -147,16 +147,16 @@ def text_of(content: bytes | None) -> Any:
         return {"base64": b64encode(content).decode("ascii")}
 
 
-def as_value(_topic: str, _partition: int, record: Record) -> bytes:
+def as_value(record: Record) -> bytes:
     """Return the value and a line end; a record without a value is an empty line."""
     return (record.value or b"") + b"\n"
 
 
-def as_json(topic: str, partition: int, record: Record) -> bytes:
+def as_json(record: Record) -> bytes:
     """Return a record as one line of JSON."""
     fields = {
-        "topic": topic,
-        "partition": partition,
+        "topic": record.topic,
+        "partition": record.partition,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
         "key": text_of(record.key),
@@ -170,7 +170,7 @@ BLANK = {"topic": "", "partition": 0, "offset": 0, "timestamp": 0, "time": "", "
 """The fields of a format, with values to try it with."""
 
 
-def as_format(template: str) -> Callable[[str, int, Record], bytes]:
+def as_format(template: str) -> Callable[[Record], bytes]:
     r"""Return the writer of a template such as `{partition} {offset} {key}={value}`; \t and \n are understood.
 
     Raises ValueError, in a sentence, for a template that names an unknown field.
@@ -185,10 +185,10 @@ def as_format(template: str) -> Callable[[str, int, Record], bytes]:
     if unknown:
         raise ValueError(f"a format has no field {unknown[0]!r}: its fields are {', '.join(BLANK)}")
 
-    def write(topic: str, partition: int, record: Record) -> bytes:
+    def write(record: Record) -> bytes:
         line = template.format(
-            topic=topic,
-            partition=partition,
+            topic=record.topic,
+            partition=record.partition,
             offset=record.offset,
             timestamp=record.timestamp_ms,
             time=iso_time(record.timestamp_ms),

@@ -1,6 +1,6 @@
-"""The consumer: a member of a group, or on its own, that returns the records of its partitions batch by batch.
+"""The consumer: a member of a group, or on its own, that returns the records of its partitions singly or in batches.
 
-Records count as finished when the user polls again; that, and nothing before it, is what auto-commit commits.
+Records count as finished when the user asks for more; that, and nothing before it, is what auto-commit commits.
 Heartbeats and rebalances run in the background; callbacks run while the user waits in `poll` or has no records.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, committable
@@ -25,9 +25,11 @@ from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComp
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.positions import Positions
 from kohort.client.consumer.rebalance_callbacks import CallbackGate, RebalanceCallbacks
+from kohort.client.consumer.record_iteration import RecordIteration
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
 from kohort.client.consumer.topic_subscription import Topic, TopicSubscription
 from kohort.client.membership.user_callbacks import Lags, ListenerCallback, RebalanceListener, listener_of
+from kohort.client.record import K, Record, V
 from kohort.client.settings import config_of, takes_settings
 from kohort.client.synchronization import BroadcastEvent
 from kohort.client.tracing import Tracing, tracing_of
@@ -36,28 +38,37 @@ from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
 from kohort.net.environment import wall_clock
-from kohort.wire.record_batches import Record
 
 log = logging.getLogger(__name__)
+
+ReturnedT = TypeVar("ReturnedT", Batch[Any, Any], Record[Any, Any])
 
 STOP_TIMEOUT_MS = 30_000
 """How long `stop` may take, as long as Java's `close`."""
 
 
-class Consumer:
+class Consumer(Generic[K, V]):
     """Reads topics of one cluster. Settings have Kafka's names, meanings and defaults; times are milliseconds.
 
     With a `group_id` the topics' partitions are shared with the group's other members; without one this consumer reads
-    all of them. A topic may be a regular expression, as in `subscribe`. `max_poll_records` bounds `poll`; `async for`
-    yields what one fetch of a partition brought. `group_protocol` is "classic", where `assignors` of this client
-    assign; "consumer" (KIP-848), where the broker does; "auto", the second where the broker takes this member there,
-    else the first. `security_protocol`, `sasl_…` and `ssl_…` have Kafka's names too; `ConsumerConfig` lists the rest.
-    Raises TypeError for a setting that does not exist, ValueError for settings that do not go together.
+    all of them. A topic may be a regular expression, as in `subscribe`. `async for` yields one record after another,
+    `poll` returns batches of at most `max_poll_records` records. `group_protocol` is "classic", where `assignors` of
+    this client assign; "consumer" (KIP-848), where the broker does; "auto", the second where the broker takes this
+    member there, else the first. K and V are what the deserializers return. `security_protocol`, `sasl_…` and `ssl_…`
+    have Kafka's names too; `ConsumerConfig` lists the rest. Raises TypeError for a setting that does not exist,
+    ValueError for settings that do not go together.
     """
 
     @takes_settings(ConsumerConfig)
-    def __init__(self, *topics: Topic, **settings: Unpack[ConsumerSettings]) -> None:
-        self._config = config = config_of(ConsumerConfig, settings)
+    def __init__(
+        self,
+        *topics: Topic,
+        key_deserializer: Callable[[bytes], K] | None = None,
+        value_deserializer: Callable[[bytes], V] | None = None,
+        **settings: Unpack[ConsumerSettings],
+    ) -> None:
+        own = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
+        self._config = config = config_of(ConsumerConfig, settings, **own)
         self._cluster = cluster = config.cluster(metadata_max_age_ms=config.metadata_max_age_ms)
         metrics = RebalanceMetrics(config.max_poll_interval_ms)
         self._metrics = ConsumerMetrics(metrics)
@@ -68,7 +79,8 @@ class Consumer:
         self._commits = commits = OffsetCommits(cluster, config, partitions, group, metrics)
         self._fetcher = fetcher = Fetcher(cluster, config, partitions, changed, self._metrics)
         self._positions = Positions(cluster, config, partitions, group, fetcher, changed)
-        self._collector = FetchCollector(config, partitions, group, fetcher)
+        self._collector = FetchCollector(config, partitions, group, fetcher, self._metrics)
+        self._iteration = RecordIteration(self._collector, self._gate)
         listener = config.listener or RebalanceListener()
         self._callbacks = RebalanceCallbacks(listener, partitions, self._gate, group, commits, metrics)
         subscription = TopicSubscription.of(topics, internal=not config.exclude_internal_topics)
@@ -79,7 +91,7 @@ class Consumer:
         self._is_stopping = self._is_polling = False
         self._tracing: Tracing | None = None
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -127,6 +139,7 @@ class Consumer:
         if self._positioning is None or self._is_stopping:
             return
         self._is_stopping = True
+        self._iteration.end()
         if is_finished:
             self._partitions.mark_consumed()
         self._gate.records_finished()
@@ -217,25 +230,30 @@ class Consumer:
 
     # Records
 
-    def __aiter__(self) -> Consumer:
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Batch:
+    async def __anext__(self) -> Record[K, V]:
+        """Return the next record, however long it takes; raises as `poll`. The record before counts as finished."""
+        if (record := self._iteration.next_at_once()) is not None:
+            return record
         while not self._is_stopping:
-            if batches := await self._poll(None, None, is_single=True):
-                return batches[0]
+            if records := await self._poll(self._collector.collect_record, None):
+                if self._tracing is None:  # else each record has its span of a poll
+                    self._iteration.begin(asyncio.get_running_loop().time)
+                return records[0]
         raise StopAsyncIteration
 
-    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Batch]:
+    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Batch[K, V]]:
         """Return batches of at most `max_records` records in all, waiting at most `timeout_ms` for the first.
 
         The records of the last call count as finished from now on. Raises what ended the membership, an exception of
         the listener, `CorruptBatch`, OFFSET_OUT_OF_RANGE where there is no reset policy.
         """
         limit = self._config.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
-        return await self._poll(limit, whole_number("timeout_ms", timeout_ms, 0))
+        return await self._poll(lambda: self._collector.collect(limit), whole_number("timeout_ms", timeout_ms, 0))
 
-    async def _poll(self, limit: int | None, timeout_ms: int | None, *, is_single: bool = False) -> list[Batch]:
+    async def _poll(self, collect: Callable[[], list[ReturnedT]], timeout_ms: int | None) -> list[ReturnedT]:
         if self._positioning is None:
             raise RuntimeError("the consumer is not started: use 'async with Consumer(…)' or await start()")
         if self._is_polling:
@@ -243,8 +261,9 @@ class Consumer:
         loop = asyncio.get_running_loop()
         deadline_s = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         self._is_polling = True
+        self._iteration.end()
         self._metrics.poll_began(int(loop.time() * 1000))
-        returned: list[Batch] = []
+        returned: list[ReturnedT] = []
         try:
             if self._gate.user_has_records:
                 self._partitions.mark_consumed()
@@ -255,7 +274,7 @@ class Consumer:
             while not self._is_stopping:
                 self._collector.raise_errors()
                 if self._gate.is_open:
-                    if returned := self._collector.collect(limit, is_single=is_single):
+                    if returned := collect():
                         self._gate.records_returned()
                         self._group.current.return_poll()
                         break
@@ -268,16 +287,17 @@ class Consumer:
             return returned
         finally:
             self._is_polling = False
-            waited_ms = self._metrics.poll_ended(sum(map(len, returned)), int(loop.time() * 1000))
+            waited_ms = self._metrics.poll_ended(int(loop.time() * 1000))
             if returned and self._tracing is not None:
-                self._tracing.polled(returned, waited_ms)
+                records = [each for one in returned for each in (one if isinstance(one, Batch) else [one])]
+                self._tracing.polled(records, waited_ms)
 
-    def processing(self, batch: Batch, record: Record) -> AbstractContextManager[Any]:
-        """Return a span of OpenTelemetry for the processing of a record that `poll` returned, to be entered by `with`.
+    def processing(self, record: Record[Any, Any]) -> AbstractContextManager[Any]:
+        """Return a span of OpenTelemetry for the processing of a record, to be entered by `with`.
 
         It belongs to the trace in which the record was sent. Without a tracer provider it does nothing, and is None.
         """
-        return nullcontext() if self._tracing is None else self._tracing.processing(batch, record)
+        return nullcontext() if self._tracing is None else self._tracing.processing(record)
 
     # Positions
 

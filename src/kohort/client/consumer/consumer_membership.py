@@ -16,7 +16,6 @@ from kohort.client.cluster.committed_offsets import (
     commit_offsets,
     fetch_committed,
 )
-from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.errors import CommitFailed
@@ -179,13 +178,10 @@ class ConsumerMembership:
         if (membership := self.membership) is not None:
             membership.observer.position_set(membership, partition, offset, why)
 
-    def note_delivered(self, batches: Iterable[Batch]) -> None:
-        """Report records that `poll` returns."""
+    def note_delivered(self, partition: TopicPartition, first: int, next_offset: int) -> None:
+        """Report that the records of these offsets are returned."""
         if (membership := self.membership) is not None:
-            for batch in batches:
-                membership.observer.records_delivered(
-                    membership, batch.partition, batch.first_offset, batch.next_offset
-                )
+            membership.observer.records_delivered(membership, partition, first, next_offset)
 
     def note_callback(self, callback: Callback, partitions: Partitions) -> None:
         """Report that the user's own callback begins."""

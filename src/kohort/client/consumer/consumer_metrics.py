@@ -1,6 +1,6 @@
 """What a consumer measures: its polls and fetches here, its membership in `member.rebalance_metrics`.
 
-Nothing is done for each record. Names as in Kafka's Java client.
+Names as in Kafka's Java client.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kohort.model.metric import Metric, MetricKind, MetricTable, Sampled, second
 
 
 class ConsumerMetrics:
-    """The measurements."""
+    """The measurements. `returned` is how many records were returned since the last poll ended."""
 
     def __init__(self, rebalances: RebalanceMetrics) -> None:
         self.rebalances = rebalances
@@ -24,6 +24,7 @@ class ConsumerMetrics:
         self.between_polls = Sampled()
         self.idle = Sampled()
         self.polled_ms: int | None = None
+        self.returned = 0
         self._between_ms = 0
         self._lags: Collection[int | None] = ()
 
@@ -41,13 +42,14 @@ class ConsumerMetrics:
             self.between_polls.record(self._between_ms, now_ms)
         self.polled_ms = now_ms
 
-    def poll_ended(self, records: int, now_ms: int) -> int:
-        """Note that the poll returned so many records; return how long it took."""
+    def poll_ended(self, now_ms: int) -> int:
+        """Note that the poll returned, and the records since the last one (`returned`); return how long it took."""
         assert self.polled_ms is not None, "a poll that ended has begun"
         waited_ms = now_ms - self.polled_ms
         if passed_ms := waited_ms + self._between_ms:
             self.idle.record(waited_ms / passed_ms, now_ms)
-        self.records.record(records, now_ms)
+        self.records.record(self.returned, now_ms)
+        self.returned = 0
         return waited_ms
 
     def values(self, now_ms: int, lags: Collection[int | None]) -> dict[str, float]:

@@ -28,7 +28,7 @@ _RESET = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
 class ConsumerSettings(ClientSettings, total=False):
-    """The keyword arguments of `Consumer`; `ConsumerConfig` has their defaults and explains them."""
+    """The keyword arguments of `Consumer` but its deserializers, which are its type; `ConsumerConfig` explains them."""
 
     bootstrap_servers: Required[str | Sequence[str]]
     group_id: str | None
@@ -56,8 +56,6 @@ class ConsumerSettings(ClientSettings, total=False):
     exclude_internal_topics: bool
     client_rack: str | None
     metadata_max_age_ms: int
-    key_deserializer: Deserializer | None
-    value_deserializer: Deserializer | None
     tracer_provider: TracerProvider | None
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
@@ -21,6 +22,7 @@ from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
+from kohort.client.record import Record
 from kohort.client.synchronization import BroadcastEvent, wait_until
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
@@ -249,37 +251,65 @@ class Fetcher:
 
 @dataclass(eq=False)
 class FetchCollector:
-    """Takes batches, and the errors in place of some, out of the table."""
+    """Takes batches or records, and the errors in place of some, out of the table."""
 
     _config: ConsumerConfig
     _partitions: PartitionTable
     _group: ConsumerMembership
     _fetcher: Fetcher
+    _metrics: ConsumerMetrics
+    begun: PartitionState | None = None
+    """The partition whose record `collect_record` returned last."""
 
-    def collect(self, limit: int | None, *, is_single: bool) -> list[Batch]:
-        """Return batches of at most `limit` records in all, only one with `is_single`; raise as `raise_errors` does."""
-        batches: list[Batch] = []
-        full_bytes, has_room = self._config.max_partition_fetch_bytes, False
-        for state in list(self._partitions):
-            if not state.is_served or not state.buffered:
-                continue
-            was_full = state.buffered_bytes >= full_bytes
-            batch = state.pop_batch(limit)
-            has_room |= was_full and state.buffered_bytes < full_bytes
-            if batch is None:
+    def collect(self, limit: int) -> list[Batch[Any, Any]]:
+        """Return batches of at most `limit` records in all; raise as `raise_errors` does."""
+        batches: list[Batch[Any, Any]] = []
+        for state in self._with_records():
+            if (batch := state.pop_batch(limit)) is None:
                 continue
             batches.append(batch)
             self._partitions.move_to_end(state)
-            if limit is not None:
-                limit -= len(batch)
-            if is_single or (limit is not None and limit <= 0):
+            self._group.note_delivered(state.partition, batch.first_offset, batch.next_offset)
+            limit -= len(batch)
+            self._metrics.returned += len(batch)
+            if limit <= 0:
                 break
-        if has_room:
-            self._fetcher.wake()
         if not batches:
             self.raise_errors()  # the next records of a partition may be what cannot be read
-        self._group.note_delivered(batches)
         return batches
+
+    def collect_record(self) -> list[Record[Any, Any]]:
+        """Return the next record, if there is one; raise as `raise_errors` does."""
+        for state in self._with_records():
+            if not state.left:
+                self._partitions.move_to_end(state)
+            if (record := self.next_of(state)) is not None:
+                self.begun = state
+                return [record]
+        self.raise_errors()
+        return []
+
+    def next_of(self, state: PartitionState) -> Record[Any, Any] | None:
+        """Return the next record of a partition."""
+        first = state.position
+        if (record := state.pop_record()) is not None:
+            assert first is not None, "a partition with records has a position"
+            assert state.position is not None, "its position is behind the record now"
+            self._group.note_delivered(state.partition, first, state.position)
+            self._metrics.returned += 1
+        return record
+
+    def _with_records(self) -> Iterator[PartitionState]:
+        """Yield the partitions with records, one that has begun first; one that was full and has room is fetched."""
+        full_bytes = self._config.max_partition_fetch_bytes
+        for state in sorted(self._partitions, key=lambda each: not each.left):
+            if state.is_served and state.buffered:
+                was_full = state.buffered_bytes >= full_bytes
+                try:
+                    yield state
+                finally:
+                    if was_full and state.buffered_bytes < full_bytes:
+                        self._fetcher.wake()
 
     def raise_errors(self) -> None:
         """Raise what ended the membership or a callback raised, and why a partition cannot be read."""

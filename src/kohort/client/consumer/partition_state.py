@@ -10,9 +10,11 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
+from kohort.client.record import Record
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
@@ -24,6 +26,8 @@ class PartitionState:
     """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known.
 
     `end` is the high watermark, or the last stable offset for a reader of committed records, as of the last fetch.
+    `buffered_bytes` is the size of the batches of which nothing was returned, `left` how many records `pop_record` has
+    left of the first one.
 
     More than 20 attributes: what is known of a partition goes as a whole when it is revoked.
     """
@@ -47,8 +51,9 @@ class PartitionState:
     error: KafkaError | None = None
     unreadable: KafkaError | None = None
     corrupt_responses: int = 0
-    buffered: deque[Batch] = field(default_factory=deque)
+    buffered: deque[Batch[Any, Any]] = field(default_factory=deque)
     buffered_bytes: int = 0
+    left: int = 0
 
     @property
     def needs_position(self) -> bool:
@@ -67,7 +72,7 @@ class PartitionState:
         self.consumed = self.started = offset
         self.consumed_epoch = self.leader_epoch = -1
         self.buffered.clear()
-        self.buffered_bytes = 0
+        self.buffered_bytes = self.left = 0
         self.is_reset_due = False
         self.reset_to = None
         self.error = self.unreadable = None
@@ -79,7 +84,7 @@ class PartitionState:
         self.is_reset_due = True
         self.reset_to = timestamp
 
-    def buffer_batch(self, batch: Batch) -> None:
+    def buffer_batch(self, batch: Batch[Any, Any]) -> None:
         """Buffer what was fetched until the user polls for it."""
         self.corrupt_responses = 0
         self.fetch_offset = batch.next_offset
@@ -96,11 +101,15 @@ class PartitionState:
         error, self.error = self.error, None
         return error
 
-    def pop_batch(self, count: int | None) -> Batch | None:
+    def pop_batch(self, count: int | None) -> Batch[Any, Any] | None:
         """Return the next batch, of at most `count` records, or None; its end is the new position."""
+        self.left = 0
         while self.buffered:
             batch = self.buffered.popleft()
-            self.buffered_bytes -= batch.size
+            if batch.returned:
+                _, batch = batch.split(batch.returned)
+            else:
+                self.buffered_bytes -= batch.size
             batch, error = batch.readable()
             if error is not None:
                 self.buffered.clear()
@@ -116,6 +125,23 @@ class PartitionState:
             if len(batch):
                 return batch
         return None
+
+    def pop_record(self) -> Record[Any, Any] | None:
+        """Return the next record, or None; the offset behind it is the new position.
+
+        Its batch stays buffered, to be returned further, but counts no longer as bytes that wait.
+        """
+        if not self.left:
+            if (begun := self.pop_batch(None)) is None:
+                return None
+            self.buffered.appendleft(begun)
+            self.left = len(begun)
+        batch = self.buffered[0]
+        record = batch.records[batch.returned]
+        batch.returned += 1
+        self.left -= 1
+        self.position = record.offset + 1 if self.left else batch.next_offset
+        return record
 
     @property
     def lag(self) -> int | None:
@@ -190,7 +216,8 @@ class PartitionTable:
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions no longer."""
         for partition in partitions:
-            self._states.pop(partition, None)
+            if (state := self._states.pop(partition, None)) is not None:
+                state.is_leaving = True
 
     def retain(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions and no others; those that are read already stay at their positions."""
@@ -201,7 +228,7 @@ class PartitionTable:
 
     def clear(self) -> None:
         """Read no partition."""
-        self._states.clear()
+        self.remove(list(self._states))
 
     def move_to_end(self, state: PartitionState) -> None:
         """Move a partition to the end of the order."""

@@ -28,13 +28,18 @@ class CallbackGate:
 
     def __init__(self, changed: BroadcastEvent) -> None:
         self._changed = changed
-        self._callbacks = 0
+        self._callbacks = self._waiting = 0
         self.user_has_records = False
 
     @property
     def is_open(self) -> bool:
         """Whether `poll` may return records: no callback runs."""
         return not self._callbacks
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no callback runs, and none waits for the user."""
+        return not self._callbacks and not self._waiting
 
     def records_returned(self) -> None:
         """Note that `poll` returned records: the user works on them."""
@@ -54,10 +59,14 @@ class CallbackGate:
 
         Raises `CallbackAbandoned` where `is_too_late` returns True before that.
         """
-        while waits and self.user_has_records:
-            if is_too_late():
-                raise CallbackAbandoned
-            await self._changed.wait()
+        self._waiting += 1
+        try:
+            while waits and self.user_has_records:
+                if is_too_late():
+                    raise CallbackAbandoned
+                await self._changed.wait()
+        finally:
+            self._waiting -= 1
         self._callbacks += 1
         try:
             yield

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Generic, Self, TypedDict, Unpack
 
 from kohort.client.arguments import check_text, check_topic, whole_number
 from kohort.client.cluster.metadata import TopicView
@@ -22,6 +22,7 @@ from kohort.client.producer.producer_config import Acks, CompressionType, Produc
 from kohort.client.producer.producer_metrics import ProducerMetrics
 from kohort.client.producer.sender import BatchSender
 from kohort.client.producer.transaction_driver import TransactionDriver
+from kohort.client.record import SentK, SentV
 from kohort.client.settings import ClientSettings, config_of, takes_settings
 from kohort.client.tracing import TracerProvider, tracing_of
 from kohort.model.errors import ErrorCode, KafkaError
@@ -35,7 +36,7 @@ Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 
 class ProducerSettings(ClientSettings, total=False):
-    """The keyword arguments of `Producer`; `ProducerConfig` has their defaults and explains them."""
+    """The keyword arguments of `Producer` but its serializers, which are its type; `ProducerConfig` explains them."""
 
     acks: Acks
     enable_idempotence: bool | None
@@ -49,8 +50,6 @@ class ProducerSettings(ClientSettings, total=False):
     max_in_flight_requests_per_connection: int
     partitioner: Callable[[bytes, int], int]
     allow_auto_create_topics: bool
-    key_serializer: Callable[[Any], bytes | None] | None
-    value_serializer: Callable[[Any], bytes | None] | None
     transactional_id: str | None
     transaction_timeout_ms: int
     tracer_provider: TracerProvider | None
@@ -64,7 +63,7 @@ class SendOptions(TypedDict, total=False):
     headers: Headers
 
 
-class Producer:
+class Producer(Generic[SentK, SentV]):
     """Writes records to topics of one cluster.
 
     Settings have Kafka's names, meanings and defaults: `ProducerConfig` lists them, `security_protocol`, `sasl_…` and
@@ -73,8 +72,16 @@ class Producer:
     """
 
     @takes_settings(ProducerConfig)
-    def __init__(self, bootstrap_servers: str | Sequence[str], **settings: Unpack[ProducerSettings]) -> None:
-        self._config = config = config_of(ProducerConfig, settings, bootstrap_servers=bootstrap_servers)
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str],
+        *,
+        key_serializer: Callable[[SentK], bytes | None] | None = None,
+        value_serializer: Callable[[SentV], bytes | None] | None = None,
+        **settings: Unpack[ProducerSettings],
+    ) -> None:
+        own = {"key_serializer": key_serializer, "value_serializer": value_serializer}
+        self._config = config = config_of(ProducerConfig, settings, bootstrap_servers=bootstrap_servers, **own)
         self._cluster = config.cluster(allow_auto_create_topics=config.allow_auto_create_topics)
         self._free_bytes = config.buffer_memory
         self._metrics = ProducerMetrics(config.buffer_memory)
@@ -86,7 +93,7 @@ class Producer:
         self._transactions: TransactionDriver | None = None
         self._wall_ms = wall_clock()
 
-    async def __aenter__(self) -> Producer:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -171,8 +178,8 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: object,
-        key: object = None,
+        value: SentV | None,
+        key: SentK | None = None,
         partition: int | None = None,
         timestamp_ms: int | None = None,
         headers: Headers = (),
@@ -227,7 +234,7 @@ class Producer:
         return delivery
 
     async def send_and_wait(
-        self, topic: str, value: object, key: object = None, **more: Unpack[SendOptions]
+        self, topic: str, value: SentV | None, key: SentK | None = None, **more: Unpack[SendOptions]
     ) -> RecordMetadata:
         """Send one record and return where it was written. Raises as `send` does, and the `KafkaError` of the record.
 

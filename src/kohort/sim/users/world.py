@@ -13,6 +13,7 @@ from typing import Any
 
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import Consumer
+from kohort.client.record import Record
 from kohort.model.ids import TopicPartition
 from kohort.sim.checks.invariants import AT_LEAST_ONCE, CONVERGES_AFTER_HEALING
 from kohort.sim.kernel.broker_host import ENDINGS
@@ -26,7 +27,6 @@ from kohort.sim.scenario.world_plan import SECOND_US, WorldPlan
 from kohort.sim.users.instance import Instance, Main, ProgramCluster
 from kohort.sim.users.world_driver import WorldDriver
 from kohort.sim.users.world_options import GROUP, WorldOptions
-from kohort.wire.record_batches import Record
 
 App = Callable[..., Coroutine[Any, Any, object]]
 
@@ -117,27 +117,29 @@ class World:
             "metadata_max_age_ms": 5_000,
         }
 
-    def consumer(self, *topics: str, **settings: Any) -> Consumer:
+    def consumer(self, *topics: str, **settings: Any) -> Consumer[Any, Any]:
         """Make a `kohort.Consumer` of this world, with `World.settings` where `settings` lack them."""
         defaults = self.settings
         if "consumer" in (settings.get("group_protocol"), settings.get("protocol")):
             del defaults["session_timeout_ms"], defaults["heartbeat_interval_ms"]
         return Consumer(*topics, **(defaults | settings))
 
-    def done(self, what: Batch | TopicPartition, record: Record | int | None = None) -> None:
-        """Report that records took effect: a whole batch, or one record (or offset) of a partition or batch."""
+    def done(self, what: Batch[Any, Any] | Record[Any, Any] | TopicPartition, offset: int | None = None) -> None:
+        """Report that records took effect: a whole batch, one record, or an offset of a partition."""
         program = CURRENT.get(None)
         if program is None:
             raise RuntimeError("done() is for the program's own code: call it from a task of an instance")
         if program.is_over:
             return  # a killed process that is taken apart
-        partition = what.partition if isinstance(what, Batch) else what
-        if record is not None:
-            offsets = [record if isinstance(record, int) else record.offset]
-        elif isinstance(what, Batch):
-            offsets = [each.offset for each in what.records]
-        else:
-            raise TypeError("done(partition) needs the record, or its offset, that took effect")
+        match what:
+            case Batch():
+                partition, offsets = what.partition, [each.offset for each in what]
+            case Record():
+                partition, offsets = what.topic_partition, [what.offset]
+            case _ if offset is not None:
+                partition, offsets = what, [offset]
+            case _:
+                raise TypeError("done(partition) needs the offset that took effect: done(partition, offset)")
         self._driver.record_effect(program.name, partition, offsets)
 
     # -- the course of the world

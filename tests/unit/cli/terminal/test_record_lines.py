@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from kohort import Record
 from kohort.cli.terminal.record_lines import (
     NotARecord,
     Outgoing,
@@ -15,9 +16,8 @@ from kohort.cli.terminal.record_lines import (
     keyed_line,
     raw_line,
 )
-from kohort.wire.record_batches import Record
 
-CONSUMED = Record(7, 1_700_000_000_123, b"k", b"v")
+CONSUMED = Record("flights", 3, 7, 1_700_000_000_123, b"k", b"v")
 
 
 def test_a_raw_line_is_a_value_without_a_key() -> None:
@@ -69,33 +69,33 @@ def test_a_json_line_that_is_no_record_says_why(line: bytes, sentence: str) -> N
 
 def test_what_consume_prints_as_json_produce_reads_back_byte_for_byte() -> None:
     record = CONSUMED._replace(key=b"\xff\x00", value="é\n".encode(), headers=(("h", b"\x80"), ("h", None)))
-    read = json_line(as_json("flights", 3, record))
+    read = json_line(as_json(record))
     assert read == Outgoing(b"\xff\x00", "é\n".encode(), (("h", b"\x80"), ("h", None)), 3, 1_700_000_000_123)
 
 
 def test_a_record_that_had_no_timestamp_gets_one_when_it_is_sent_again() -> None:
-    assert json_line(as_json("t", 0, CONSUMED._replace(timestamp_ms=-1))).timestamp_ms is None
+    assert json_line(as_json(CONSUMED._replace(timestamp_ms=-1))).timestamp_ms is None
 
 
 def test_a_consumed_record_as_json_has_its_documented_fields_in_order() -> None:
-    assert list(json.loads(as_json("t", 0, CONSUMED))) == [
+    assert list(json.loads(as_json(CONSUMED))) == [
         "topic", "partition", "offset", "timestamp", "key", "value", "headers",
     ]  # fmt: skip
 
 
 def test_the_plain_form_is_the_value_byte_for_byte() -> None:
-    assert as_value("t", 0, CONSUMED._replace(value=b"\xff\xfe")) == b"\xff\xfe\n"
-    assert as_value("t", 0, CONSUMED._replace(value=None)) == b"\n"
+    assert as_value(CONSUMED._replace(value=b"\xff\xfe")) == b"\xff\xfe\n"
+    assert as_value(CONSUMED._replace(value=None)) == b"\n"
 
 
 def test_a_format_places_fields_and_keeps_bytes_that_are_no_text() -> None:
     write = as_format(r"{topic}-{partition}\t{offset}\t{key}={value}\t{headers}")
     record = CONSUMED._replace(value=b"\xff", headers=(("a", b"1"), ("b", None)))
-    assert write("t", 2, record) == b"t-2\t7\tk=\xff\ta=1,b=\n"
+    assert write(record) == b"flights-3\t7\tk=\xff\ta=1,b=\n"
 
 
 def test_a_format_shows_time_as_iso() -> None:
-    assert as_format("{time}")("t", 0, CONSUMED) == b"2023-11-14T22:13:20.123Z\n"
+    assert as_format("{time}")(CONSUMED) == b"2023-11-14T22:13:20.123Z\n"
     assert iso_time(-1) == "-"
 
 
