@@ -45,6 +45,7 @@ from bench.roll import CELLS, KILLS, parked, rolls
 from bench.round_latency import round_latency
 from bench.scaler import scaler
 from bench.server_assignors import server_rows
+from bench.services import services
 from bench.settle import settle
 from bench.spark_read import spark_read
 from bench.spark_sink import spark_sink
@@ -69,6 +70,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "throughput": throughput,
     "throughput-tls": throughput_over_tls,
     "transactions": transactions,
+    "services": services,
     "streams": streams,
     "streams-join": streams_join,
     "gateway-settle": gateway_settle,

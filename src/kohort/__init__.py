@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kohort.client import Consumer as Consumer
     from kohort.client import ConsumerSettings as ConsumerSettings
     from kohort.client import CooperativeProtocol as CooperativeProtocol
+    from kohort.client import DeadLetter as DeadLetter
     from kohort.client import DeserializationFailed as DeserializationFailed
     from kohort.client import EagerProtocol as EagerProtocol
     from kohort.client import GroupMember as GroupMember
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from kohort.client import RebalanceListener as RebalanceListener
     from kohort.client import Record as Record
     from kohort.client import RecordMetadata as RecordMetadata
+    from kohort.client import Retry as Retry
     from kohort.client import Sasl as Sasl
     from kohort.client import SubscriptionPattern as SubscriptionPattern
     from kohort.client import TransactionAbortable as TransactionAbortable
@@ -81,10 +83,11 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.cli.main": "main",
         "kohort.client": (
             "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer ConsumerSettings "
-            "CooperativeProtocol DeserializationFailed EagerProtocol GroupMember JsonCodec Lag MemberMetadata "
-            "OffsetAndMetadata PartitionErrors Producer ProducerFenced ProducerSettings RebalanceListener Record "
-            "RecordMetadata Sasl SubscriptionPattern TransactionAbortable TransactionAborted TransactionError "
-            "TransactionFatal TransactionRetriable UnknownPartition UnknownTopic share_evenly"
+            "CooperativeProtocol DeadLetter DeserializationFailed EagerProtocol GroupMember JsonCodec Lag "
+            "MemberMetadata OffsetAndMetadata PartitionErrors Producer ProducerFenced ProducerSettings "
+            "RebalanceListener Record RecordMetadata Retry Sasl SubscriptionPattern TransactionAbortable "
+            "TransactionAborted TransactionError TransactionFatal TransactionRetriable UnknownPartition UnknownTopic "
+            "share_evenly"
         ),
         "kohort.client.config_file": "config_from",
         "kohort.client.prometheus": "ConsumerCollector ProducerCollector",

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import update_wrapper
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from kohort.client.admin.admin import Admin as _Admin
 from kohort.client.admin.admin import AdminSettings
@@ -20,6 +20,7 @@ from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer import STOP_TIMEOUT_MS
 from kohort.client.consumer.consumer import Consumer as _Consumer
 from kohort.client.consumer.consumer_settings import ConsumerSettings
+from kohort.client.consumer.processing.process_settings import ProcessOptions
 from kohort.client.consumer.topic_subscription import Topic
 from kohort.client.membership.user_callbacks import ListenerCallback, RebalanceListener, finished, listener_of
 from kohort.client.producer.accumulator import Delivery as _Delivery
@@ -195,6 +196,21 @@ class Consumer(_Blocking[_Consumer[K, V]], Generic[K, V]):
             return self._runner.run(self._client.__anext__)
         except StopAsyncIteration:
             raise StopIteration from None
+
+    @overload
+    def process(
+        self, handler: Callable[[Record[K, V]], object], *, batch: None = None, **how: Unpack[ProcessOptions]
+    ) -> None: ...
+    @overload
+    def process(
+        self, handler: Callable[[list[Record[K, V]]], object], *, batch: int, **how: Unpack[ProcessOptions]
+    ) -> None: ...
+    def process(
+        self, handler: Callable[[Any], object], *, batch: int | None = None, **how: Unpack[ProcessOptions]
+    ) -> None:
+        """Call `handler` with each record as `kohort.Consumer.process` does, until another thread calls `stop`."""
+        process: Callable[..., Coroutine[Any, Any, None]] = self._client.process
+        self._runner.run(lambda: process(handler, batch=batch, **how))
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[Batch[K, V]]:
         """Return batches as `kohort.Consumer.poll` does."""

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
 from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, committable
@@ -24,6 +24,8 @@ from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.positions import Positions
+from kohort.client.consumer.processing.process_settings import ProcessOptions, ProcessSettings
+from kohort.client.consumer.processing.processor import Processor
 from kohort.client.consumer.rebalance_callbacks import CallbackGate, RebalanceCallbacks
 from kohort.client.consumer.record_iteration import RecordIteration
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
@@ -35,6 +37,7 @@ from kohort.client.synchronization import BroadcastEvent
 from kohort.client.tracing import Tracing, tracing_of
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
+from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
 from kohort.net.environment import wall_clock
@@ -252,6 +255,67 @@ class Consumer(Generic[K, V]):
         """
         limit = self._config.max_poll_records if max_records is None else whole_number("max_records", max_records, 1)
         return await self._poll(lambda: self._collector.collect(limit), whole_number("timeout_ms", timeout_ms, 0))
+
+    @overload
+    async def process(
+        self, handler: Callable[[Record[K, V]], object], *, batch: None = None, **how: Unpack[ProcessOptions]
+    ) -> None: ...
+    @overload
+    async def process(
+        self, handler: Callable[[list[Record[K, V]]], object], *, batch: int, **how: Unpack[ProcessOptions]
+    ) -> None: ...
+    async def process(
+        self, handler: Callable[[Any], object], *, batch: int | None = None, **how: Unpack[ProcessOptions]
+    ) -> None:
+        """Call `handler` with each record, many at the same time, until `stop`; commit what has finished.
+
+        A coroutine function runs on the event loop, 1,000 calls at once by default (`concurrency`); a plain function in
+        threads, 32 at once; with an `executor` (such as a pool of processes) there. `ordering` is whose order is that
+        of the calls: each "key" (records without one have no order), each "partition", or "none". With `batch` the
+        handler gets a list of up to so many.
+
+        Committed is the lowest unfinished offset, and in its metadata what has finished above it, which the partition's
+        next owner skips. Where partitions are revoked, handlers have `revocation_timeout_ms` to finish; then they are
+        cancelled, and their records come again. `on_error` is one policy or several, of which the first that is for an
+        exception decides: "stop" (`process` raises it), "skip", a `DeadLetter`, a `Retry`.
+
+        Raises what a handler raised, what `poll` raises, the `KafkaError` of a dead-letter topic that cannot be
+        written; ValueError without a group or without auto-commit; TypeError. Afterwards `poll` and `process` continue
+        at the lowest unfinished record.
+        """
+        settings = ProcessSettings(handler=handler, batch=batch, **how)
+        if not self._config.is_auto_committing:
+            raise ValueError("process commits what has finished: it needs a group_id, and enable_auto_commit=True")
+        if own := settings.policies.dead_letter_topics & self.subscription():
+            raise ValueError(f"the dead-letter topic {min(own)} is read by this consumer: its records would fail again")
+        if self._callbacks.processor is not None:
+            raise RuntimeError("this consumer runs another process")
+        processor = Processor(settings, self._partitions, self._changed, self._config, self._metrics)
+        self._callbacks.processor = self._metrics.handlers = processor
+        self._fetcher.leave_bytes(is_wanted=True)
+        self._iteration.end()
+        try:
+            while not self._is_stopping:
+                for each in await self._poll(lambda: self._collector.collect(processor.room()), None):
+                    processor.add(each)
+        finally:
+            await self._end_processing(processor)
+
+    async def _end_processing(self, processor: Processor) -> None:
+        try:
+            await processor.release(self._partitions.partitions)
+            if not self._is_stopping:
+                await self._commits.commit(self._partitions.finished())
+        except KafkaError as error:
+            log.warning("group %s: what has finished could not be committed: %s", self.group_id, error.text)
+        finally:
+            self._callbacks.processor = self._metrics.handlers = None
+            self._fetcher.leave_bytes(is_wanted=False)
+            await processor.stop()
+            if not self._is_stopping:
+                for state in self._partitions:
+                    if state.finished is not None:
+                        self._positions.seek(state, state.finished.offset)
 
     async def _poll(self, collect: Callable[[], list[ReturnedT]], timeout_ms: int | None) -> list[ReturnedT]:
         if self._positioning is None:

@@ -7,13 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import nan
+from typing import Protocol
 
 from kohort.member.rebalance_metrics import MEMBER_METRICS, RebalanceMetrics
 from kohort.model.metric import Metric, MetricKind, MetricTable, Sampled, seconds_since
 
 
+class Handlers(Protocol):
+    """What `process` runs now."""
+
+    @property
+    def running(self) -> int:
+        """How many calls of the handler run."""
+
+    @property
+    def unfinished(self) -> int:
+        """How many records were taken and have not finished."""
+
+    def longest_ms(self, now_ms: int) -> int:
+        """Return for how long the oldest call runs; 0 where none does."""
+
+
 class ConsumerMetrics:
-    """The measurements. `returned` is how many records were returned since the last poll ended."""
+    """The measurements. `handlers` are those of `process`, if it runs.
+
+    `returned` is how many records were returned since the last poll ended.
+    """
 
     def __init__(self, rebalances: RebalanceMetrics) -> None:
         self.rebalances = rebalances
@@ -25,6 +44,9 @@ class ConsumerMetrics:
         self.idle = Sampled()
         self.polled_ms: int | None = None
         self.returned = 0
+        self.handlers: Handlers | None = None
+        self.failures = Sampled()
+        self.dead_letters = Sampled()
         self._between_ms = 0
         self._lags: Collection[int | None] = ()
 
@@ -80,6 +102,17 @@ def _add_rows(table: MetricTable[ConsumerMetrics]) -> None:
     text = "The share of time that the user spent in `poll`; the rest went into its own work."
     average = Metric("poll-idle-ratio-avg", MetricKind.AVERAGE, "ratio", "Kafka", text)
     table.add(average, lambda m, now_ms: m.idle.average(now_ms))
+    text = "How many calls of the handler of `process` run."
+    table.gauge("handlers-running", lambda m, _: m.handlers.running if m.handlers else 0, text, origin="kohort")
+    text = (
+        "How many records `process` has taken that have not finished: those of running handlers, and those that wait."
+    )
+    table.gauge("handlers-unfinished", lambda m, _: m.handlers.unfinished if m.handlers else 0, text, origin="kohort")
+    text = "For how long the handler of `process` that began first runs."
+    longest = Metric("handlers-longest", MetricKind.GAUGE, "ms", "kohort", text)
+    table.add(longest, lambda m, now_ms: m.handlers.longest_ms(now_ms) if m.handlers else 0)
+    table.frequency("handlers-failed", lambda m: m.failures, "Calls of the handler of `process` that failed")
+    table.frequency("dead-letters", lambda m: m.dead_letters, "Records that `process` wrote to a dead-letter topic")
 
 
 _TABLE = MetricTable[ConsumerMetrics]()

@@ -69,6 +69,13 @@ class Fetcher:
         for _, event in self._workers.values():
             event.set()
 
+    def leave_bytes(self, *, is_wanted: bool) -> None:
+        """Return records as bytes from now on, or no longer: the handler's call makes keys and values of them."""
+        self._deserializers = None if is_wanted else self._config.deserializers
+        for state in self._partitions:
+            state.fetch_again()
+        self.wake()
+
     async def stop(self) -> None:
         """End every task."""
         self._unwatch()
@@ -265,7 +272,7 @@ class FetchCollector:
         """Return batches of at most `limit` records in all; raise as `raise_errors` does."""
         batches: list[Batch[Any, Any]] = []
         for state in self._with_records():
-            if (batch := state.pop_batch(limit)) is None:
+            if not (most := state.room(limit)) or (batch := state.pop_batch(most)) is None:
                 continue
             batches.append(batch)
             self._partitions.move_to_end(state)

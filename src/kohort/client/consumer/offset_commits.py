@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.finished_offsets import shortened
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
 from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.synchronization import BackgroundTasks
 from kohort.member.rebalance_metrics import RebalanceMetrics
 from kohort.model.assignment import Partitions
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -147,17 +148,39 @@ class OffsetCommits:
         self._group.require_id()
         async with self._order:
             began_s = asyncio.get_running_loop().time()
-            try:
-                await self._group.current.commit(offsets, since=watch)
-            except (CommitFailed, PartitionErrors):
+            left, done = offsets, dict(offsets)
+            while left:
+                failed: CommitFailed | PartitionErrors | None = None
+                try:
+                    await self._group.current.commit(left, since=watch)
+                except (CommitFailed, PartitionErrors) as error:
+                    failed = error
                 self._measure_latency(offsets, began_s)
-                raise
-            self._measure_latency(offsets, began_s)
+                if isinstance(failed, CommitFailed):
+                    raise failed
+                left = {} if failed is None else self._shortened(left, failed)
+                done |= left
+            offsets = done
             for partition, committed in offsets.items():
                 if (state := self._partitions.get(partition)) is not None:
-                    state.committed = committed.offset
+                    state.committed, state.committed_metadata = committed.offset, committed.metadata
                     if state.position == committed.offset:
                         state.mark_consumed()  # the program committed it, finished by a later poll or not
+
+    def _shortened(self, offsets: PartitionOffsets, error: PartitionErrors) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what to commit where the broker takes less metadata than `process` wrote. Raises other errors."""
+        shorter: dict[TopicPartition, OffsetAndMetadata] = {}
+        for partition, code in error.codes.items():
+            state = self._partitions.get(partition)
+            if code is not ErrorCode.OFFSET_METADATA_TOO_LARGE or state is None or state.finished is None:
+                raise error
+            if not (limit := state.finished.limit):
+                raise error
+            entry, state.finished.limit = offsets[partition], limit // 2
+            text = "%s: the broker's offset.metadata.max.bytes is below %d: %d is tried, so fewer records run at once"
+            log.warning(text, partition, len(entry.metadata), limit // 2)
+            shorter[partition] = replace(entry, metadata=shortened(entry.offset, entry.metadata, state.finished.limit))
+        return shorter
 
     async def _commit_and_report(
         self, offsets: PartitionOffsets, watch: OwnershipWatch | None, on_complete: OnComplete | None

@@ -14,6 +14,7 @@ from typing import Any
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.finished_offsets import FinishedOffsets
 from kohort.client.record import Record
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
@@ -25,6 +26,7 @@ from kohort.model.lag import Lag, LagReason, LogEnds, UnreadRecords, lag_of
 class PartitionState:
     """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known.
 
+    `finished` is set by `process`, which finishes records in another order; it then decides what is consumed.
     `end` is the high watermark, or the last stable offset for a reader of committed records, as of the last fetch.
     `buffered_bytes` is the size of the batches of which nothing was returned, `left` how many records `pop_record` has
     left of the first one.
@@ -39,6 +41,8 @@ class PartitionState:
     consumed: int | None = None
     consumed_epoch: int = -1
     committed: int | None = None
+    committed_metadata: str = ""
+    finished: FinishedOffsets | None = None
     started: int | None = None
     end: int | None = None
     is_paused: bool = False
@@ -73,10 +77,19 @@ class PartitionState:
         self.consumed_epoch = self.leader_epoch = -1
         self.buffered.clear()
         self.buffered_bytes = self.left = 0
+        self.finished = None
         self.is_reset_due = False
         self.reset_to = None
         self.error = self.unreadable = None
         self.corrupt_responses = 0
+
+    def fetch_again(self) -> None:
+        """Fetch from the position on once more, whatever is buffered."""
+        self.moves += 1
+        self.fetch_offset = self.position
+        self.buffered.clear()
+        self.buffered_bytes = self.left = 0
+        self.unreadable = None
 
     def reset(self, timestamp: int) -> None:
         """Read on at the offset for a timestamp of ListOffsets, once it is looked up."""
@@ -172,9 +185,25 @@ class PartitionState:
         return self.consumed - self.started
 
     def mark_consumed(self) -> None:
-        """Count the records that `poll` returned as finished."""
-        self.consumed = self.position
-        self.consumed_epoch = self.leader_epoch
+        """Count the records that `poll` returned as finished, unless `finished` counts them."""
+        if self.finished is None:
+            self.consumed = self.position
+            self.consumed_epoch = self.leader_epoch
+
+    def room(self, limit: int) -> int:
+        """Return how many records a poll may return of it, of at most `limit`."""
+        return limit if self.finished is None else min(limit, self.finished.room)
+
+    def committable(self) -> OffsetAndMetadata | None:
+        """Return what auto-commit commits of it: what is finished and not committed yet."""
+        metadata = self.committed_metadata  # a note of the program's stays as it is
+        if self.finished is not None:
+            self.consumed, metadata = self.finished.offset, self.finished.metadata()
+        if self.consumed is None or (self.consumed, metadata) == (self.committed, self.committed_metadata):
+            return None
+        if self.finished is None:
+            metadata = ""
+        return OffsetAndMetadata(self.consumed, metadata, self.consumed_epoch)
 
 
 class PartitionTable:
@@ -257,9 +286,9 @@ class PartitionTable:
         """Return what auto-commit commits of these partitions, of all by default: finished and not committed yet."""
         states = self if partitions is None else map(self._states.get, partitions)
         return {
-            state.partition: OffsetAndMetadata(state.consumed, "", state.consumed_epoch)
+            state.partition: found
             for state in states
-            if state is not None and state.consumed is not None and state.consumed != state.committed
+            if state is not None and (found := state.committable()) is not None
         }
 
     def lags(self, now_ms: int) -> dict[TopicPartition, Lag]:

@@ -76,7 +76,7 @@ class Positions:
             if (offset := committed.get(partition)) is not None:
                 self._move(state, offset.offset, "committed")
                 state.leader_epoch = state.consumed_epoch = offset.leader_epoch
-                state.committed = offset.offset
+                state.committed, state.committed_metadata = offset.offset, offset.metadata
                 continue
             timestamp = state.reset_to if state.is_reset_due else self._config.reset_timestamp
             if timestamp is None:

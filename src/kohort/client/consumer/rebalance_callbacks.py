@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.offset_commits import OffsetCommits
 from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.consumer.processing.processor import Processor
 from kohort.client.membership.user_callbacks import CallbackAbandoned, RebalanceListener, finished
 from kohort.client.synchronization import BroadcastEvent
 from kohort.member.effects import Callback
@@ -77,7 +78,7 @@ class CallbackGate:
 
 @dataclass(eq=False)
 class RebalanceCallbacks(RebalanceListener):
-    """The listener of a consumer's membership; `user` is the program's own."""
+    """The listener of a consumer's membership; `user` is the program's own, `processor` the work of `process`."""
 
     user: RebalanceListener
     _partitions: PartitionTable
@@ -85,9 +86,12 @@ class RebalanceCallbacks(RebalanceListener):
     _group: ConsumerMembership
     _commits: OffsetCommits
     _metrics: RebalanceMetrics
+    processor: Processor | None = None
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
         self._partitions.stop_serving(partitions)
+        if self.processor is not None:
+            await self.processor.release(partitions)
         async with self._gate.callback(waits=True, is_too_late=lambda: not self._group.is_known):
             try:
                 await self._commits.commit_before_revocation(partitions)
@@ -106,6 +110,8 @@ class RebalanceCallbacks(RebalanceListener):
     async def on_partitions_lost(self, partitions: Partitions) -> None:
         self._partitions.stop_serving(partitions)
         try:
+            if self.processor is not None:
+                await self.processor.release(partitions, is_lost=True)
             async with self._gate.callback(waits=True):
                 self._commits.warn_of_repeated(partitions, "this member lost the partitions")
                 await self._call(Callback.LOST, self.user.on_partitions_lost, partitions)

@@ -370,6 +370,8 @@ class StandstillChecker(Checker):
         self.count(LEARNS_NO_LATER, len(found.due_us.keys() & found.learnt_us.keys()))
         if found.late:
             self.broken(LEARNS_NO_LATER, f"{group_id}: {found.late[0]}")
+        if not self._intervals_us.get(group_id):
+            return  # a program of a user's world, whose pace is not known
         heartbeat_us = found.latest_us - found.opened_us
         longest_us = heartbeat_us + found.slowest_us + SLACK_US + self._assigning_us
         slowest = f"the slowest join {found.slowest_us / 1e6:.3f} s"
@@ -381,8 +383,6 @@ class StandstillChecker(Checker):
             unowned_us = self.now_us - max(since_us, found.opened_us)
             text = f"{group_id}: {partition} was without an owner for {unowned_us / 1e6:.3f} s of a round; {bounds}"
             self.compare(unowned_us <= longest_us, STANDSTILL_BOUNDED, text)
-        if not self._intervals_us.get(group_id):
-            return  # a program of a user's world, whose pace is not known
         lasted_us = self.now_us - found.opened_us
         text = f"{group_id}: a round took {lasted_us / 1e6:.3f} s; {bounds}"
         self.compare(lasted_us <= longest_us, STANDSTILL_BOUNDED, text)

@@ -172,6 +172,7 @@ class ProgramCluster:
             return unstable
         owners: Owners = {}
         topics: dict[str, dict[str, None]] = {}
+        ids = {member.identity.member_id for member in self.members()}
         for member in self.members():
             topics.setdefault(member.group_id, {}).update(dict.fromkeys(member.membership.topics))
             for partition in sorted(member.owned):
@@ -179,8 +180,11 @@ class ProgramCluster:
         for group, wanted in topics.items():
             described = node.coordinator.describe(group) or node.coordinator.describe_consumer(group)
             state = "unknown to its coordinator" if described is None else described.state.value
-            if state.lower() != "stable":
+            if described is None or state.lower() != "stable":
                 return f"{group} is {state}"
+            # Such as one that was killed while it joined: it is evicted when its session ends.
+            if gone := [each.member_id for each in described.members if each.member_id not in ids]:
+                return f"{gone[0]} is in {group}, and no process has that id any more"
             there = [partition for partition in cluster.partitions() if partition.topic in wanted]
             unowned = [partition for partition in there if (group, partition) not in owners]
             if unowned:

@@ -1,0 +1,345 @@
+"""Runs a handler over the records that a consumer polls: many at a time, one of each lane, and nothing without a slot.
+
+A record's way: waiting → running → finished; or running → failed → waiting again, a dead letter, or the end of all.
+When partitions are revoked, what waits is dropped, what runs has a time to finish, and is cancelled then; what did not
+finish stays unfinished in what is committed, so that the next owner handles it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.consumer_metrics import ConsumerMetrics
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.finished_offsets import FinishedOffsets, NotRuns, finished_of
+from kohort.client.consumer.partition_state import PartitionState, PartitionTable
+from kohort.client.consumer.processing.dead_letters import DeadLetterWriter
+from kohort.client.consumer.processing.error_policies import DeadLetter, Outcome, Retry, seconds_of
+from kohort.client.consumer.processing.process_settings import ProcessSettings
+from kohort.client.consumer.processing.schedule import PartitionWork, Schedule, WorkItem
+from kohort.client.synchronization import BackgroundTasks, BroadcastEvent
+from kohort.model.ids import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_LOOK_AHEAD = 4
+"""How many records are taken for each slot, so that a lane with many records does not stop the others."""
+_LEAST_AHEAD = 1_000
+_MOST_BYTES = 64 * 2**20
+_IN_A_ROW = 64
+"""After so many records a worker lets the event loop run: a handler that never waits would stop the heartbeats."""
+_LOOKED_S = 1.0
+_LONG_S = 60.0
+"""A handler that runs for so long is named in the log."""
+_CANCELLED_S = 1.0
+"""How long a cancelled handler may take to end."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A call of the handler. `is_named` is whether the log has it."""
+
+    items: list[WorkItem]
+    began_s: float
+    is_named: bool = False
+
+
+class Processor:
+    """The work of one `process`. `changed` is notified when there may be room again, and when a failure ends it all."""
+
+    def __init__(
+        self,
+        settings: ProcessSettings,
+        partitions: PartitionTable,
+        changed: BroadcastEvent,
+        config: ConsumerConfig,
+        metrics: ConsumerMetrics,
+    ) -> None:
+        self._settings = settings
+        self._is_coroutine = settings.is_coroutine
+        self._partitions = partitions
+        self._changed = changed
+        self._deserializers = config.deserializers
+        self._metrics = metrics
+        self._letters = DeadLetterWriter(config, config.group_id or "")
+        self._schedule = Schedule(settings.ordering)
+        self._works: dict[TopicPartition, PartitionWork] = {}
+        self._runs: dict[asyncio.Task[None], _Run] = {}
+        self._workers = BackgroundTasks("kohort handler")
+        self._watching = asyncio.create_task(self._watch(), name="kohort handlers watch")
+        self._run_ended = BroadcastEvent()
+        self._releasing = 0
+        self._failure: BaseException | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._most = max(_LEAST_AHEAD, _LOOK_AHEAD * settings.at_once)
+        self._completed = 0
+
+    @property
+    def running(self) -> int:
+        """How many calls of the handler run."""
+        return sum(bool(run.items) for run in self._runs.values())
+
+    @property
+    def unfinished(self) -> int:
+        """How many records were taken and have not finished."""
+        return self._schedule.records
+
+    def longest_ms(self, now_ms: int) -> int:
+        """Return for how long the oldest call runs; 0 where none does."""
+        began_s = min((run.began_s for run in list(self._runs.values()) if run.items), default=now_ms / 1000)
+        return max(0, now_ms - round(began_s * 1000))
+
+    def room(self) -> int:
+        """Return how many more records may be taken. Raises what ends the work: the failure of a handler."""
+        if self._failure is not None:
+            raise self._failure
+        return 0 if self._schedule.size >= _MOST_BYTES else max(0, self._most - self._schedule.records)
+
+    def add(self, batch: Batch) -> None:
+        """Take the records of a batch that was polled, less what a former owner has finished."""
+        state = self._partitions[batch.partition]
+        if state.finished is None:
+            if (old := self._works.get(batch.partition)) is not None:  # its position was moved
+                self._schedule.drop({old}.__contains__)
+                old.is_dropped = True
+            state.finished = _finished_before(state, batch.first_offset)
+            self._works[batch.partition] = PartitionWork(batch.partition, state.finished)
+        work = self._works[batch.partition]
+        records = batch.records
+        taken = work.finished.take([record.offset for record in records], batch.next_offset)
+        if len(taken) < len(records):
+            wanted = set(taken)
+            records = [record for record in records if record.offset in wanted]
+        self._schedule.add(work, records)
+        self._start_workers()
+
+    async def release(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
+        """End the work on partitions: what runs may finish, in time, unless they are lost to this member already."""
+        works = {work for each in partitions if (work := self._works.get(each)) is not None}
+        self._schedule.drop(works.__contains__)
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + (0 if is_lost else self._settings.revocation_timeout_ms / 1000)
+        self._releasing += 1
+        try:
+            while (runs := self._runs_of(works)) and loop.time() < until_s:
+                await self._run_ended.wait(until_s)
+        finally:
+            self._releasing -= 1
+        for work in works:  # which two may wait for: a rebalance, and the end of `process`
+            work.is_dropped = True
+            if self._works.get(work.partition) is work:
+                del self._works[work.partition]
+        for task, run in runs.items():
+            first = run.items[0]
+            text = "%s: %s did not finish offset %d, key %r, in time: it is cancelled, and the next owner handles it"
+            log.warning(text, first.work.partition, self._settings.name, first.record.offset, first.record.key)
+            task.cancel()
+        if runs:
+            _, left = await asyncio.wait(runs, timeout=_CANCELLED_S)
+            if left:
+                log.warning("%s: %d calls go on although they were cancelled", self._settings.name, len(left))
+
+    async def stop(self) -> None:
+        """End everything, whatever runs."""
+        self._watching.cancel()
+        for task in self._runs:
+            task.cancel()
+        for work in {item.work for run in self._runs.values() for item in run.items}:
+            work.is_dropped = True
+        if workers := tuple(self._workers):
+            await asyncio.wait(workers, timeout=_CANCELLED_S)
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        await self._letters.stop()
+
+    # Workers
+
+    def _start_workers(self) -> None:
+        """Start two workers where there is work and a slot; each starts two more when it begins.
+
+        So there are soon as many as handlers wait, and one where none waits: that one does the work of all.
+        """
+        free = self._settings.at_once - len(self._runs)
+        for _ in range(min(2, free, self._schedule.ready)):
+            task = self._workers.spawn(self._work())
+            self._runs[task] = _Run([], 0.0)
+            task.add_done_callback(self._worker_ended)  # also where it is cancelled before it begins
+
+    async def _work(self) -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None, "a worker is a task"
+        run = self._runs[task]
+        schedule, size = self._schedule, self._settings.batch or 1
+        in_a_row = 0
+        try:
+            while self._failure is None and (items := schedule.pop(size)):
+                run.items, run.began_s, run.is_named = items, loop.time(), False
+                if not in_a_row and schedule.ready:
+                    self._start_workers()
+                await self._handle(items)
+                run.items = []
+                in_a_row += 1
+                if self._releasing:
+                    self._run_ended.notify()
+                if not in_a_row % _IN_A_ROW:
+                    await asyncio.sleep(0)
+        finally:
+            # At once: what is added next counts on the slot.
+            self._worker_ended(task)
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        self._runs.pop(task, None)
+        if self._releasing:
+            self._run_ended.notify()
+
+    async def _handle(self, items: list[WorkItem]) -> None:
+        try:
+            if (error := await self._error_of(items)) is None:
+                self._finish(items)
+            else:
+                await self._failed(items, error)
+        except asyncio.CancelledError:
+            self._schedule.leave(items)
+            raise
+        except BaseException as error:
+            self._end_with(error)
+
+    async def _error_of(self, items: list[WorkItem]) -> Exception | None:
+        try:
+            await self._call(items)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return HandlerCancelled(str(error))
+        except Exception as error:
+            return error
+        return None
+
+    async def _call(self, items: list[WorkItem]) -> None:
+        settings = self._settings
+        records = [item.record if self._deserializers is None else self._deserialized(item) for item in items]
+        argument: Any = records[0] if settings.batch is None else records
+        if self._is_coroutine:
+            await settings.handler(argument)
+            return
+        executor = settings.executor
+        if executor is None:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(settings.at_once, "kohort handler")
+            executor = self._threads
+        await asyncio.get_running_loop().run_in_executor(executor, settings.handler, argument)
+
+    def _deserialized(self, item: WorkItem) -> Any:
+        assert self._deserializers is not None, "the caller has looked"
+        made, failed = self._deserializers.apply(item.work.partition, (item.record[2:],))
+        if failed is not None:
+            raise failed
+        return made[0]
+
+    # What comes of a call
+
+    def _finish(self, items: list[WorkItem]) -> None:
+        for item in items:
+            if not item.work.is_dropped:
+                item.work.finished.finish(item.record.offset)
+        self._schedule.leave(items)
+        self._completed += 1
+        if not self._schedule.ready or not self._completed % _IN_A_ROW:
+            self._changed.notify()
+
+    async def _failed(self, items: list[WorkItem], error: Exception) -> None:
+        self._metrics.failures.record(1, round(asyncio.get_running_loop().time() * 1000))
+        for item in items:
+            item.attempts += 1
+        policy = self._settings.policies.of(error)
+        first = items[0]
+        if isinstance(policy, Retry):
+            if first.attempts <= len(policy.delays):
+                delay_s = seconds_of(policy.delays[first.attempts - 1])
+                text = "%s: %s failed at offset %d, key %r, attempt %d, and is called again in %g s: %r"
+                where = (first.work.partition, self._settings.name, first.record.offset, first.record.key)
+                log.info(text, *where, first.attempts, delay_s, error)
+                if policy.order == "none":
+                    for item in items:
+                        self._schedule.leave_lane(item)
+                asyncio.get_running_loop().call_later(delay_s, self._come_back, items)
+                return
+            policy = policy.then
+        await self._end_attempts(items, error, policy)
+
+    async def _end_attempts(self, items: list[WorkItem], error: Exception, outcome: Outcome) -> None:
+        first = items[0]
+        where = f"{first.work.partition}, offset {first.record.offset}, key {first.record.key!r}"
+        if isinstance(outcome, DeadLetter):
+            try:
+                for item in items:
+                    await self._letters.send(outcome.topic, item, error)
+                    self._metrics.dead_letters.record(1, round(asyncio.get_running_loop().time() * 1000))
+            except Exception as refused:
+                self._end_with(refused)
+                return
+            log.warning("%s: after %d attempts in %s: %r", where, first.attempts, outcome.topic, error)
+        elif outcome == "skip":
+            log.warning("%s: skipped after %d attempts", where, first.attempts, exc_info=error)
+        else:
+            error.add_note(f"{self._settings.name} failed at {where}; the record is unfinished, and comes again")
+            self._end_with(error)
+            return
+        self._finish(items)
+
+    def _come_back(self, items: list[WorkItem]) -> None:
+        if items[0].work.is_dropped:
+            self._schedule.leave(items)
+        else:
+            self._schedule.come_back(items)
+            self._start_workers()
+
+    def _end_with(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._changed.notify()
+
+    # Looking at what runs
+
+    def _runs_of(self, works: set[PartitionWork]) -> dict[asyncio.Task[None], _Run]:
+        return {task: run for task, run in self._runs.items() if any(item.work in works for item in run.items)}
+
+    async def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            before_s = loop.time()
+            await asyncio.sleep(_LOOKED_S)
+            late_s = loop.time() - before_s - _LOOKED_S
+            if late_s > _LOOKED_S:
+                text = "the event loop stood still for %.1f s: does %s block? A plain function runs in a thread instead"
+                log.warning(text, late_s, self._settings.name)
+            for run in self._runs.values():
+                if run.items and not run.is_named and loop.time() - run.began_s >= _LONG_S:
+                    run.is_named = True
+                    first = run.items[0]
+                    text = "%s: %s has been at offset %d, key %r, for %d s"
+                    where = (first.work.partition, self._settings.name, first.record.offset, first.record.key)
+                    log.warning(text, *where, round(loop.time() - run.began_s))
+
+
+class HandlerCancelled(Exception):
+    """A handler raised CancelledError although it was not cancelled: something that it awaited was."""
+
+
+def _finished_before(state: PartitionState, first_offset: int) -> FinishedOffsets:
+    """Return what a former owner finished, as the commit has it at which this member begins to read."""
+    if state.committed_metadata and state.committed == first_offset:
+        try:
+            return FinishedOffsets(first_offset, finished_of(first_offset, state.committed_metadata))
+        except NotRuns as why:
+            text = (
+                "%s: the metadata of the commit at offset %d lists no finished records: %s; all that follows is handled"
+            )
+            log.info(text, state.partition, first_offset, why)
+    return FinishedOffsets(first_offset)
