@@ -24,7 +24,9 @@ from tests.integration.test_cli_explain import shared, until
 from kohort import Admin, Consumer, Producer
 from kohort.broker.broker import Broker
 from kohort.broker.embedded import EmbeddedBroker
-from kohort.model.ids import TopicPartition
+from kohort.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from kohort.model.ids import EVENT_TOPIC, TopicPartition
+from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
 from kohort.testing import SchemaRegistry
 
 SCRIPT = "<script>alert(1)</script>\x1b[31m"
@@ -242,7 +244,7 @@ def test_a_cluster_with_tls_and_a_login_is_reached_by_a_file(tmp_path: Path) -> 
             assert "secured-0" in form
         file.write_text(file.read_text().replace("password=", "password=not-"))
         with RunningConsole(broker.bootstrap_servers, "--command-config", str(file)) as running:
-            running.until("/live/groups", "problem", "The cluster does not answer since")
+            running.until("/live/groups", "problem", "The groups cannot be read since")
 
 
 def test_read_only_it_shows_the_command_and_runs_none(console: RunningConsole) -> None:
@@ -386,8 +388,37 @@ def test_a_cluster_that_is_gone_is_a_sentence_on_the_page() -> None:
     with EmbeddedBroker() as broker, RunningConsole(broker.bootstrap_servers) as running:
         running.until("/live/groups", "summary", "There are no groups yet")
         broker.stop()
-        running.until("/live/groups", "problem", "The cluster does not answer since", "no broker answers")
+        running.until("/live/groups", "problem", "The groups cannot be read since", "no broker answers")
         assert running.get("/").status == 200
+
+
+def test_what_the_cluster_forbids_is_a_sentence_where_it_would_stand(tmp_path: Path) -> None:
+    """One group may not be described, and the topic of events not be read; everything else is shown."""
+    authorizer: dict[str, Any] = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": True}
+    with EmbeddedBroker(tmp_path, group_initial_rebalance_delay_ms=0, **authorizer) as broker:
+        asyncio.run(shared(broker.bootstrap_servers, "open"))
+        asyncio.run(shared(broker.bootstrap_servers, "secret"))
+
+        async def forbid() -> None:
+            async with Admin(broker.bootstrap_servers) as admin:
+                topic, group, literal = ResourceType.TOPIC, ResourceType.GROUP, PatternType.LITERAL
+                describe, read = AclOperation.DESCRIBE, AclOperation.READ
+                bindings = [
+                    AclBinding(kind, name, literal, "User:ANONYMOUS", "*", operation, permission)
+                    for kind, name, operation, permission in (
+                        (group, "secret", describe, AclPermission.DENY),
+                        (topic, EVENT_TOPIC, describe, AclPermission.ALLOW),
+                        (topic, EVENT_TOPIC, read, AclPermission.DENY),
+                    )
+                ]
+                await admin.create_acls(bindings)
+
+        asyncio.run(forbid())
+        with RunningConsole(broker.bootstrap_servers) as running:
+            summary = running.until("/live/groups", "summary", f"{EVENT_TOPIC} cannot be read", "&#39;secret&#39;")
+            assert "GROUP_AUTHORIZATION_FAILED" in summary
+            running.until("/live/group?id=secret", "members", "cannot be described", "GROUP_AUTHORIZATION_FAILED")
+            running.until("/live/group?id=open", "members", "The group has no members")
 
 
 def test_a_broker_that_comes_back_is_read_on_and_no_rebalance_counts_twice(tmp_path: Path) -> None:
@@ -397,7 +428,7 @@ def test_a_broker_that_comes_back_is_read_on_and_no_rebalance_counts_twice(tmp_p
             running.until("/live/group?id=twice", "rebalances", "alice left")
             [total] = re.findall(r"<b>(\d+)</b><span>rebalances seen", running.get("/group?id=twice").text)
             broker.stop()
-            running.until("/live/groups", "problem", "The cluster does not answer since")
+            running.until("/live/groups", "problem", "The groups cannot be read since")
             broker.start()
             asyncio.run(shared(broker.bootstrap_servers, "after"))
             running.until("/live/group?id=after", "rebalances", "alice left")

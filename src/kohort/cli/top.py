@@ -100,7 +100,7 @@ async def _once(args: argparse.Namespace) -> int:
     rows = watched.selected(GroupQuery(order="unwell"), now_ms())
     documents: list[dict[str, Any]] = [summary_document(row) for row in rows]
     output.put_result(args, documents, output.table_of([table_cells(row) for row in rows]))
-    for each in watched.remarks:
+    for each in watched.remarks[:5]:
         output.remark(each)
     if rows and not watched.has_events and not args.json:
         output.remark("this cluster writes no events of its groups: causes are unknown to a single look")

@@ -7,10 +7,10 @@ no page is open and nothing changes, looks are ten seconds apart.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 
 from kohort.client import Cluster, Consumer
@@ -25,6 +25,7 @@ from kohort.console.cluster_requests import (
 )
 from kohort.console.history.watched_cluster import WatchedCluster
 from kohort.console.history.watched_group import CoordinatedGroup
+from kohort.console.topic_follower import TopicFollower
 from kohort.gateway.server.order_topic import ORDERS, UnreadableOrder, orders_in
 from kohort.group.explain.rebalance_report import parsed_event
 from kohort.model.errors import KafkaError
@@ -49,10 +50,7 @@ AGED_MS = 60_000
 TOPICS_S = 5.0
 """Between two looks at the logs of topics on open pages."""
 METADATA_S = 30.0
-REMARKS = 5
-RETRY_S = 5.0
-
-log = logging.getLogger(__name__)
+REMARKS = 50
 
 
 class SetShown(Protocol):
@@ -78,7 +76,6 @@ class ClusterPoller:
     ) -> None:
         self.watched = watched
         self.cluster = cluster
-        self._event_consumer = event_consumer
         self._now_ms = now_ms
         self._sentence_of = sentence_of
         self._open_s = open_s
@@ -94,8 +91,10 @@ class ClusterPoller:
         self._turn: deque[str] = deque()
         self._changed = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._positions: dict[TopicPartition, int] = {}
-        """Up to where topics were read: a broker that comes back is not read from the beginning."""
+        self._followers = {
+            EVENTS.topic: TopicFollower(event_consumer, EVENTS, PAST_EVENTS, self._fold_events),
+            ORDERS.topic: TopicFollower(event_consumer, ORDERS, 1 << 62, self._fold_orders),
+        }
         self._remarks: dict[str, None] = {}
         self._metadata_s = 0.0
 
@@ -139,17 +138,17 @@ class ClusterPoller:
         """
         await self._look()
         if EVENTS.topic in self.cluster.view.topics:
-            await self._read(EVENTS, PAST_EVENTS, self._fold_events, is_following=False)
+            await self._followers[EVENTS.topic].read(is_following=False)
         groups = list(self.watched.groups)
         for start in range(0, len(groups), AGED):
             await asyncio.gather(*map(self._read_lag, groups[start : start + AGED]))
-        self.watched.succeed(list(self._remarks)[:REMARKS])
+        self._succeed()
 
     async def run(self) -> None:
         """Look again and again. A cluster that does not answer is a problem of the page, not the end."""
         following = [
-            asyncio.create_task(self._follow(EVENTS, PAST_EVENTS, self._fold_events), name="kohort console events"),
-            asyncio.create_task(self._follow(ORDERS, 1 << 62, self._fold_orders), name="kohort console orders"),
+            asyncio.create_task(follower.follow(partial(self._has_topic, topic)), name=f"kohort console {topic}")
+            for topic, follower in self._followers.items()
         ]
         try:
             while True:
@@ -193,12 +192,15 @@ class ClusterPoller:
         if now_s - self._metadata_s >= METADATA_S:
             await cluster.refresh()
             self._metadata_s = now_s
-        changed = watched.fold_listing(await list_groups(cluster))
+        listing = await list_groups(cluster, self._remark)
+        changed = watched.fold_listing(listing.groups, self._now_ms())
         if any(group_id not in self._due for group_id in changed) and not watched.has_events:
             cluster.request_refresh()  # the first group of a cluster makes its topic of events
         due = [*self._due, *changed, *self._shown, *self._in_turn()]
         due += [group_id for group_id, group in watched.groups.items() if not group.is_settled]
-        self._due = dict.fromkeys(each for each in due if each in watched.groups)
+        self._due = dict.fromkeys(
+            each for each in due if each in watched.groups and watched.groups[each].listed.node_id in listing.node_ids
+        )
         while part := [watched.groups[each].listed for each in list(self._due)[:GROUPS] if each in watched.groups]:
             await self._look_at(part)
             for each in part:
@@ -209,7 +211,14 @@ class ClusterPoller:
         if self._topics and now_s - self._topics_s >= TOPICS_S:
             self._topics_s = now_s
             await self.look_at_topics(list(self._topics))
-        watched.succeed(list(self._remarks)[:REMARKS])
+        self._succeed()
+
+    def _succeed(self) -> None:
+        unread = [each.problem for each in self._followers.values() if each.problem]
+        self.watched.succeed([*unread, *self._remarks][:REMARKS])
+
+    def _has_topic(self, name: str) -> bool:
+        return self.watched.is_seen and name in self.cluster.view.topics
 
     def _in_turn(self) -> list[str]:
         """Return a few groups, so that all had their turn after TURN_S."""
@@ -286,40 +295,6 @@ class ClusterPoller:
 
     # -- events
 
-    async def _follow(self, partition: TopicPartition, past: int, fold: Callable[[Any], None]) -> None:
-        """Pass the last batches of a topic and all new ones to `fold`, once there is such a topic."""
-        while True:
-            if self.watched.is_seen and partition.topic in self.cluster.view.topics:
-                try:
-                    await self._read(partition, past, fold)
-                except (KafkaError, OSError, TimeoutError) as error:
-                    log.warning("%s cannot be read: %s", partition.topic, error)
-                    await asyncio.sleep(RETRY_S)
-            await asyncio.sleep(0.5)
-
-    async def _read(
-        self, partition: TopicPartition, past: int, fold: Callable[[Any], None], *, is_following: bool = True
-    ) -> None:
-        consumer = self._event_consumer()
-        await consumer.start()
-        try:
-            end = (await consumer.end_offsets([partition]))[partition]
-            begin = (await consumer.beginning_offsets([partition]))[partition]
-            consumer.assign([partition])
-            position = max(begin, min(self._positions.get(partition, end - past), end))
-            consumer.seek(partition, position)
-            while is_following or position < end:
-                batches = await consumer.poll(timeout_ms=500, max_records=2_000)
-                for batch in batches:
-                    fold(batch)
-                    self._positions[partition] = position = batch.next_offset
-                if batches:
-                    self._notify()
-                    if self._due:
-                        self._wanted.set()
-        finally:
-            await consumer.stop()
-
     def _fold_orders(self, batch: Any) -> None:
         for _, order in orders_in(batch):
             with suppress(UnreadableOrder):  # beyond what is remembered
@@ -328,12 +303,10 @@ class ClusterPoller:
 
     def _fold_events(self, batch: Any) -> None:
         for record in batch:
-            self._fold_event(record.value)
-
-    def _fold_event(self, value: bytes | None) -> None:
-        event = parsed_event(value)
-        if event is None:
-            return
-        group_id = self.watched.fold_event(event)
-        if group_id is not None and self._pages:
-            self._due[group_id] = None
+            event = parsed_event(record.value)
+            group_id = None if event is None else self.watched.fold_event(event)
+            if group_id is not None and self._pages:
+                self._due[group_id] = None
+        self._notify()
+        if self._due:
+            self._wanted.set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from kohort.client import Cluster
 from kohort.client.admin.group_descriptions import EPOCH_GROUPS, GroupDescription, read_classic
@@ -40,14 +40,32 @@ Refused = Callable[[str], None]
 """Called with a sentence about what the cluster refused."""
 
 
-async def list_groups(cluster: Cluster) -> list[CoordinatedGroup]:
-    """Return the groups of all brokers. Raises `KafkaError` where no broker answers."""
+class Listing(NamedTuple):
+    """The groups that brokers list, and the ids of the brokers that have answered."""
+
+    groups: list[CoordinatedGroup]
+    node_ids: set[int]
+
+
+async def list_groups(cluster: Cluster, refused: Refused) -> Listing:
+    """Return the groups of all brokers that answer. Raises `KafkaError` where none does."""
     brokers = list(cluster.view.brokers.values())
     answers = await asyncio.gather(*[_listed_by(cluster, broker) for broker in brokers], return_exceptions=True)
-    errors = [each for each in answers if isinstance(each, BaseException)]
-    if errors and len(errors) == len(answers):
+    listing, errors = Listing([], set()), list[BaseException]()
+    for broker, answer in zip(brokers, answers, strict=True):
+        if isinstance(answer, BaseException):
+            errors.append(answer)
+            refused(f"{broker.address} does not list its groups: {_reason(answer)}")
+        else:
+            listing.groups.extend(answer)
+            listing.node_ids.add(broker.node_id)
+    if errors and not listing.node_ids:
         raise errors[0]
-    return [group for answer in answers if not isinstance(answer, BaseException) for group in answer]
+    return listing
+
+
+def _reason(error: BaseException) -> str:
+    return error.text if isinstance(error, KafkaError) else str(error) or type(error).__name__
 
 
 async def _listed_by(cluster: Cluster, broker: Broker) -> list[CoordinatedGroup]:
@@ -75,10 +93,8 @@ async def describe(
             request = DescribeGroupsRequest(groups=group_ids) if made is None else made.request(group_ids=group_ids)
             try:
                 response = await cluster.call(broker, request)
-            except KafkaError as error:
-                if error.code is not ErrorCode.UNSUPPORTED_VERSION:
-                    raise
-                refused(f"{broker.address} cannot describe {kind} groups: {error.text}")
+            except (KafkaError, OSError, TimeoutError) as error:
+                refused(f"{broker.address} does not describe {kind} groups: {_reason(error)}")
                 continue
             for group in response.groups:
                 if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND or (made is None and group.group_state == "Dead"):
@@ -111,7 +127,11 @@ async def committed_offsets(
                 topics=None,
                 groups=[OffsetFetchRequest.Group(group_id=each.group_id, topics=None) for each in part],
             )
-            response = await cluster.call(broker, request, highest=_BY_NAME)
+            try:
+                response = await cluster.call(broker, request, highest=_BY_NAME)
+            except (KafkaError, OSError, TimeoutError) as cause:
+                refused(f"{broker.address} does not show the offsets of groups: {_reason(cause)}")
+                break
             answers: list[Any] = [*response.groups] or [response]
             for listed, group in zip(part, answers, strict=False):
                 error = error_for(group.error_code)

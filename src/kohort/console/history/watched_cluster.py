@@ -23,6 +23,9 @@ log = logging.getLogger(__name__)
 FEED = 200
 """Lines of the feed; the last ones are stored."""
 
+MISSING_MS = 120_000
+"""How long a group is known that no broker lists: its coordinator may be moving, or starting again."""
+
 UNLISTED = 5_000
 """Events of groups that are not listed yet: a new group has events before it is listed."""
 
@@ -130,8 +133,11 @@ class WatchedCluster:
         self._summaries: tuple[int, int, list[GroupSummary]] = (-1, 0, [])
         self._readers: tuple[int, dict[str, list[ReadingGroup]]] = (-READERS_MS, {})
 
-    def fold_listing(self, listed: Iterable[CoordinatedGroup]) -> list[str]:
-        """Take all groups of the cluster; return those that are new or in another state than before."""
+    def fold_listing(self, listed: Iterable[CoordinatedGroup], at_ms: int = 0) -> list[str]:
+        """Take all groups that brokers list; return those that are new, in another state than before, or missing.
+
+        A group that is missing is forgotten once its description shows that it does not exist, or after MISSING_MS.
+        """
         changed, found = [], set()
         for each in listed:
             found.add(each.group_id)
@@ -141,9 +147,10 @@ class WatchedCluster:
             elif not known.fold_listing(each):
                 continue
             changed.append(each.group_id)
-        for group_id in self.groups.keys() - found:
-            del self.groups[group_id]
-            self.version += 1
+        for group_id in [each for each in self.groups if each not in found]:
+            if self.groups[group_id].fold_missing(at_ms) >= MISSING_MS:
+                del self.groups[group_id]
+            changed.append(group_id)
         self.is_seen = True
         self.version += bool(changed)
         waiting = list(self._unlisted)
@@ -155,6 +162,10 @@ class WatchedCluster:
     def fold_description(self, at_ms: int, group_id: str, described: GroupDescription | None) -> None:
         """Take the description of a group, None where it does not exist."""
         if (group := self.groups.get(group_id)) is None:
+            return
+        if described is None and group.missing_ms is not None:
+            del self.groups[group_id]
+            self.version += 1
             return
         is_same = group.described == described and group.is_settled
         ended = group.fold_description(at_ms, described)

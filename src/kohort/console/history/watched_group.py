@@ -83,6 +83,8 @@ class WatchedGroup:
 
     def __init__(self, listed: CoordinatedGroup) -> None:
         self.listed = listed
+        self.missing_ms: int | None = None
+        """Since when no broker lists it, None where one does."""
         self.described: GroupDescription | None = None
         self.samples = LagSamples()
         self._history: Explanation | InferredHistory = InferredHistory(listed.group_id, REBALANCES)
@@ -133,10 +135,15 @@ class WatchedGroup:
 
     def fold_listing(self, listed: CoordinatedGroup) -> bool:
         """Take how it is listed; return whether that is different."""
-        if listed == self.listed:
+        if listed == self.listed and self.missing_ms is None:
             return False
-        self.listed, self._row = listed, None
+        self.listed, self.missing_ms, self._row = listed, None, None
         return True
+
+    def fold_missing(self, at_ms: int) -> int:
+        """Note that no broker lists it; return for how long in milliseconds."""
+        self.missing_ms = at_ms if self.missing_ms is None else self.missing_ms
+        return at_ms - self.missing_ms
 
     def fold_description(self, at_ms: int, described: GroupDescription | None) -> Rebalance | None:
         """Take a description; return the rebalance that is over by it, where rebalances are inferred."""

@@ -92,6 +92,7 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
         "members": site.render(
             "group_members.html",
             group=group,
+            refusals=[each for each in site.watched.remarks if repr(group_id) in each],
             members=members[:MEMBERS],
             names=names,
             left=max(0, len(members) - MEMBERS),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.console.looks import listed, look, member
 
 from kohort.console.history.lag_samples import SAMPLES, LagSample, LagSamples
-from kohort.console.history.watched_cluster import FEED, ROWS, UNLISTED, GroupQuery, WatchedCluster
+from kohort.console.history.watched_cluster import FEED, MISSING_MS, ROWS, UNLISTED, GroupQuery, WatchedCluster
 from kohort.gateway.server.order_topic import Order, OrderKind
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
@@ -37,8 +37,19 @@ def event(group_id: str, at_ms: int = 1000, **fields: object) -> dict[str, objec
 def test_only_groups_that_are_new_or_changed_are_to_be_described() -> None:
     watched = cluster("a", "b")
     assert watched.fold_listing([listed("a"), listed("b", "Empty"), listed("c")]) == ["b", "c"]
-    assert watched.fold_listing([listed("a"), listed("b", "Empty")]) == []
-    assert list(watched.groups) == ["a", "b"]
+    assert watched.fold_listing([listed("a"), listed("b", "Empty"), listed("c")]) == []
+
+
+def test_a_group_whose_coordinator_moves_keeps_its_history_and_a_deleted_one_is_gone() -> None:
+    watched = cluster("moving", "deleted", "lost")
+    group = watched.groups["moving"]
+    assert watched.fold_listing([], 1000) == ["moving", "deleted", "lost"]
+    watched.fold_description(1000, "deleted", None)
+    assert watched.fold_listing([listed("moving")], 1000 + MISSING_MS - 1) == ["moving", "lost"]
+    assert watched.groups["moving"] is group
+    assert group.missing_ms is None
+    watched.fold_listing([listed("moving")], 1000 + MISSING_MS)
+    assert list(watched.groups) == ["moving"]
 
 
 def test_the_most_unwell_groups_come_first() -> None:

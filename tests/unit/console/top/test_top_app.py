@@ -114,6 +114,7 @@ def test_a_cluster_that_is_gone_is_a_sentence_above_what_was_known() -> None:
         assert "billing" in shown(app)
         await pilot.press("enter")
         watched.fold_listing([])
+        watched.fold_description(16_000, "billing", None)
         watched.succeed([])
         assert "This group does not exist any more" in shown(app)
         await pilot.press("escape")
