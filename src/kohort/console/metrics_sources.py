@@ -96,7 +96,8 @@ def _read(url: str) -> MetricsOf:
         with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
             text = answer.read(MOST_BYTES).decode(errors="replace")
     except (OSError, ValueError, HTTPException) as error:
-        return MetricsOf(url, "", [], f"cannot be read: {getattr(error, 'reason', None) or error}")
+        reason = getattr(error, "reason", None) or error
+        return MetricsOf(url, "", [], f"cannot be read: {getattr(reason, 'strerror', None) or reason}")
     samples: dict[str, list[tuple[Mapping[str, str], float]]] = {}
     for name, labels, sample in _samples(text):
         samples.setdefault(name, []).append((labels, sample))
