@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -204,8 +205,14 @@ def test_the_cluster_has_what_its_brokers_and_gateways_measure(tmp_path: Path) -
         ports = broker.metrics.endpoint.port, metrics, 1
         options = [word for port in ports for word in ("--metrics-from", f"http://127.0.0.1:{port}")]
         gateway = RunningGateway(address, metrics=("127.0.0.1", metrics))
-        with gateway, RunningConsole(address, *options) as running:
-            return running.get("/cluster").text
+        with ExitStack() as gateways:
+            gateways.enter_context(gateway)
+            with RunningConsole(address, *options) as running:
+                page = running.get("/cluster").text
+                gateways.close()
+                feed = running.until("/live/groups", "feed", f"127.0.0.1:{metrics}")
+            assert "its metrics cannot be read any more" in feed
+            return page
 
     async def scenario() -> str:
         broker = Broker(tmp_path, "127.0.0.1", 0, {}, metrics=("127.0.0.1", 0))

@@ -150,6 +150,7 @@ async def _serve(args: argparse.Namespace, listening: socket.socket, registry: R
     from kohort.cli.group_state.cluster_watch import cluster_poller
     from kohort.cli.group_state.group_events import event_consumer, now_ms
     from kohort.console.command_runs import CommandRuns
+    from kohort.console.metrics_sources import watch_gateways
     from kohort.console.web.console_access import is_loopback
     from kohort.console.web.console_app import Sources, console_app
     from kohort.console.web.http_server import serve
@@ -171,11 +172,13 @@ async def _serve(args: argparse.Namespace, listening: socket.socket, registry: R
     if not is_loopback(host):
         output.remark(f"other machines reach {host}:{port}, without TLS: put a proxy with TLS in front of it")
     polling = asyncio.create_task(poller.run(), name="kohort console looks")
+    watching = asyncio.create_task(watch_gateways(sources.metrics_urls, watched, now_ms), name="kohort console metrics")
     try:
         with suppress(asyncio.CancelledError):  # a signal ends it
             await serve(console_app(site, sources, access), listening, polling)
     finally:
         polling.cancel()
-        await asyncio.gather(polling, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(polling, watching, return_exceptions=True)
         await cluster.close()
     return 0

@@ -9,7 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from http.client import HTTPException
 from typing import NamedTuple
 
+from kohort.console.history.gateway_lines import GatewayLook
+from kohort.console.history.watched_cluster import WatchedCluster
+
 TIMEOUT_S = 2.0
+WATCH_S = 5.0
+"""Between two looks at gateways for the feed."""
 MOST_BYTES = 8 << 20
 
 Samples = Mapping[str, list[tuple[Mapping[str, str], float]]]
@@ -62,6 +67,8 @@ def _below(name: str, share: float) -> Callable[[Samples], float | None]:
 
 _G, _B = "kohort_gateway", "kohort_broker"
 
+_WATCHED = "heartbeats parked now", "groups fallen back now", "times that a group fell back"
+
 FIGURES: dict[str, list[_Figure]] = {
     "gateway": [
         _Figure("heartbeats parked now", "", _sum(f"{_G}_heartbeats_held")),
@@ -84,6 +91,20 @@ FIGURES: dict[str, list[_Figure]] = {
         _Figure("groups", "", _sum(f"{_B}_groups")),
     ],
 }
+
+
+async def watch_gateways(urls: tuple[str, ...], watched: WatchedCluster, now_ms: Callable[[], int]) -> None:
+    """Put what happens to gateways into the feed of a cluster, until it is cancelled."""
+    gateways: set[str] = set()
+    while urls:
+        for each in await read_metrics(urls):
+            figures = {name: int(value or 0) for name, _, value in each.figures}
+            if each.kind == "gateway":
+                gateways.add(each.url)
+                watched.fold_gateway(now_ms(), each.url, GatewayLook(*(figures[name] for name in _WATCHED)))
+            elif each.url in gateways:
+                watched.fold_gateway(now_ms(), each.url, None)
+        await asyncio.sleep(WATCH_S)
 
 
 async def read_metrics(urls: tuple[str, ...]) -> list[MetricsOf]:

@@ -6,14 +6,17 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from kohort.client.admin.group_descriptions import GroupDescription
+from kohort.console.history.gateway_lines import GatewayLines, GatewayLook
 from kohort.console.history.watched_group import CoordinatedGroup, GroupSummary, Offsets, WatchedGroup
 from kohort.console.history.watched_topics import WatchedTopics
 from kohort.gateway.assigning.orders import names_of
 from kohort.gateway.server.order_topic import KnownOrders
 from kohort.group.explain.explain_text import Names, cost, why
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
+from kohort.group.explain.remedy import COST_S
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag, sum_known
@@ -31,14 +34,15 @@ UNLISTED = 5_000
 
 
 class FeedLine(NamedTuple):
-    """A rebalance that is over, in a line."""
+    """A rebalance that is over, in a line; or what happened to a gateway: then it has a `source` and no group."""
 
     at_ms: int
     group_id: str
     number: int
     text: str
     is_inferred: bool
-    unowned_s: float
+    is_costly: bool
+    source: str = ""
 
 
 class ClusterProblem(NamedTuple):
@@ -129,6 +133,7 @@ class WatchedCluster:
         self.has_events = False
         self.is_seen = False
         self.version = 0
+        self._gateways: dict[str, GatewayLines] = {}
         self._unlisted: deque[EventFields] = deque(maxlen=UNLISTED)
         self._summaries: tuple[int, int, list[GroupSummary]] = (-1, 0, [])
         self._readers: tuple[int, dict[str, list[ReadingGroup]]] = (-READERS_MS, {})
@@ -230,7 +235,16 @@ class WatchedCluster:
         names = Names(group.report(ended.ended_ms).identities)
         text = f"{why(ended, names)}; {cost(ended, names)}"
         at = ended.ended_ms, group.listed.group_id, ended.number
-        self.feed.append(FeedLine(*at, text, group.is_inferred, ended.unowned_partition_s))
+        self.feed.append(FeedLine(*at, text, group.is_inferred, ended.unowned_partition_s >= COST_S))
+
+    def fold_gateway(self, at_ms: int, url: str, look: GatewayLook | None) -> None:
+        """Take what the metrics of a gateway show, None where they cannot be read."""
+        for line in self._gateways.setdefault(url, GatewayLines()).fold(look):
+            source = urlsplit(url).netloc
+            self.feed.append(
+                FeedLine(at_ms, "", 0, line.text, is_inferred=False, is_costly=line.is_alarm, source=source)
+            )
+            self.version += 1
 
     def summaries(self, now_ms: int) -> list[GroupSummary]:
         """Return a row for each group; the same ones for a second where nothing has changed."""

@@ -169,6 +169,7 @@ def feed_lines(watched: WatchedCluster) -> list[TopLine]:
             rebalance_key(each.group_id, each.number),
         )
         for each in reversed(watched.feed)
+        if each.group_id
     ]
 
 
