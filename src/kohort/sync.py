@@ -372,6 +372,12 @@ class Admin(_Blocking[_Admin]):
     group_offsets = _blocking(_Admin.group_offsets)
     reset_offsets = _blocking(_Admin.reset_offsets)
     delete_offsets = _blocking(_Admin.delete_offsets)
+    remove_members = _blocking(_Admin.remove_members)
+    list_transactions = _blocking(_Admin.list_transactions)
+    describe_transactions = _blocking(_Admin.describe_transactions)
+    describe_producers = _blocking(_Admin.describe_producers)
+    abort_transaction = _blocking(_Admin.abort_transaction)
+    describe_log_dirs = _blocking(_Admin.describe_log_dirs)
 
     def stop(self) -> None:
         """End every connection."""

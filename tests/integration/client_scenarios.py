@@ -485,6 +485,35 @@ async def an_admin_creates_changes_describes_and_deletes(bootstrap: str, name: s
 
 
 @scenario
+async def the_logs_of_each_broker_have_their_directory_and_size(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 1)
+    await produce(bootstrap, name, 10)
+    async with Admin(bootstrap) as admin:
+        found = await admin.describe_log_dirs()
+        assert found.keys() == (await admin.describe_cluster()).brokers.keys()
+    directories = [each for several in found.values() for each in several]
+    assert {each.error for each in directories} == {ErrorCode.NONE}
+    assert sum(each.sizes.get(TopicPartition(name, 0), 0) for each in directories) > 0
+    assert all(each.path and each.total_bytes and each.usable_bytes for each in directories)
+
+
+@scenario
+async def a_member_that_an_admin_removes_is_not_in_the_group(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+    async with Admin(bootstrap) as admin, Cluster(bootstrap) as cluster:
+        static = member(cluster, name, instance_id="first")
+        await static.start()
+        await static.joined(timeout_ms=PATIENCE_MS)
+        with pytest.raises(KafkaError, match="'second' of group") as unknown:
+            await admin.remove_members(name, instance_ids=["second"])
+        assert unknown.value.code is ErrorCode.UNKNOWN_MEMBER_ID
+        before = static.member_id
+        await admin.remove_members(name, instance_ids=["first"], reason="it hangs")
+        await static.wait_for(lambda: static.member_id not in ("", before), timeout_ms=PATIENCE_MS)
+        await static.stop()
+
+
+@scenario
 async def an_admin_moves_the_offsets_of_a_group_without_members_only(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 1)
     await produce(bootstrap, name, 10)

@@ -48,6 +48,25 @@ def frozen(broker: EmbeddedBroker) -> Iterator[None]:
         go_on.set()
 
 
+def test_an_admin_aborts_what_a_transaction_has_open_in_a_partition(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, _: str) -> None:
+        await create(bootstrap, "t", 1)
+        only = TopicPartition("t", 0)
+        async with Admin(bootstrap) as admin, Producer(bootstrap, transactional_id="tx") as producer:
+            transaction = producer.transaction()
+            await transaction.begin()
+            await (await producer.send("t", b"1"))
+            [found] = (await admin.describe_producers([only]))[only]
+            assert found.transaction_start == 0
+            await admin.abort_transaction(only, found)
+            [ended] = (await admin.describe_producers([only]))[only]
+            assert ended.transaction_start is None
+            assert not await committed(bootstrap, "t")
+            await transaction.abort()
+
+    run(scenario, broker.bootstrap_servers, "t")
+
+
 def test_each_transaction_is_whole_over_crashes_of_the_broker(broker: EmbeddedBroker) -> None:
     async def scenario(bootstrap: str, _: str) -> None:
         await create(bootstrap, "t", 2)

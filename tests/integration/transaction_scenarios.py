@@ -154,6 +154,34 @@ async def each_record_is_transformed_once_while_members_come_and_go_and_transact
 
 
 @scenario
+async def an_open_transaction_is_listed_and_described_with_its_producers(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+    partition = TopicPartition(name, 1)
+    async with Admin(bootstrap) as admin, Producer(bootstrap, transactional_id=name) as producer:
+
+        async def look() -> None:
+            async with producer.transaction():
+                await (await producer.send(name, b"1", partition=1))
+                listed = {each.transactional_id: each for each in await admin.list_transactions(["ongoing"])}[name]
+                described = (await admin.describe_transactions([name]))[name]
+                [found] = (await admin.describe_producers([partition]))[partition]
+                assert (listed.state, described.state) == ("Ongoing", "Ongoing")
+                assert described.partitions == frozenset({partition})
+                assert described.start_ms is not None
+                assert listed.producer_id == described.producer_id == found.producer_id
+                assert (found.last_sequence, found.transaction_start) == (0, 0)
+                raise LookupError
+
+        with pytest.raises(LookupError):
+            await look()
+        [ended] = (await admin.describe_producers([partition]))[partition]
+        assert ended.transaction_start is None
+        with pytest.raises(KafkaError) as unknown:
+            await admin.describe_transactions([f"{name}-unknown"])
+        assert unknown.value.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+
+
+@scenario
 async def an_exception_aborts_and_the_records_of_the_block_are_not_read(bootstrap: str, name: str) -> None:
     await create(bootstrap, name, 2)
     async with Producer(bootstrap, transactional_id=name, linger_ms=2000) as producer:

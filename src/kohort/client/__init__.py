@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from kohort.client.admin.group_descriptions import GroupDescription as GroupDescription
     from kohort.client.admin.group_descriptions import GroupListing as GroupListing
     from kohort.client.admin.group_descriptions import MemberDescription as MemberDescription
+    from kohort.client.admin.log_directories import LogDirectory as LogDirectory
+    from kohort.client.admin.transaction_descriptions import ProducerState as ProducerState
+    from kohort.client.admin.transaction_descriptions import TransactionDescription as TransactionDescription
+    from kohort.client.admin.transaction_descriptions import TransactionListing as TransactionListing
     from kohort.client.cluster.cluster import Cluster as Cluster
     from kohort.client.cluster.committed_offsets import GroupMetadata as GroupMetadata
     from kohort.client.cluster.committed_offsets import OffsetAndMetadata as OffsetAndMetadata
@@ -73,6 +77,8 @@ __getattr__, __dir__ = lazy_exports(
     {
         "kohort.client.admin.admin": "Admin ConfigEntry ConfigSource ResourceType",
         "kohort.client.admin.group_descriptions": "GroupDescription GroupListing MemberDescription",
+        "kohort.client.admin.log_directories": "LogDirectory",
+        "kohort.client.admin.transaction_descriptions": "ProducerState TransactionDescription TransactionListing",
         "kohort.client.cluster.cluster": "Cluster",
         "kohort.client.cluster.committed_offsets": "GroupMetadata OffsetAndMetadata",
         "kohort.client.cluster.list_offsets": "OffsetAndTimestamp",

@@ -1,7 +1,8 @@
 """Admin client: topics, settings, groups and their offsets, one coroutine for each operation.
 
 Every method raises a `KafkaError` whose text names the cause: a topic that exists or does not, a group that has
-members, a broker that cannot be reached. Only methods named create, delete, alter or reset change anything.
+members, a broker that cannot be reached. Only methods named create, delete, remove, alter, reset or abort change
+anything.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ from kohort.client.admin.group_descriptions import (
     GroupListing,
     describe_consumer_group,
     describe_group,
+)
+from kohort.client.admin.log_directories import LogDirectory, log_directories
+from kohort.client.admin.transaction_descriptions import (
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    abort_transaction,
+    describe_producers,
+    describe_transaction,
 )
 from kohort.client.arguments import by_partition, check_text, check_topic, texts, topic_partitions, whole_number
 from kohort.client.cluster.cluster import Cluster
@@ -52,8 +62,11 @@ from kohort.wire.messages import (
     DeleteTopicsRequest,
     DescribeConfigsRequest,
     DescribeConfigsResponse,
+    DescribeLogDirsRequest,
     IncrementalAlterConfigsRequest,
+    LeaveGroupRequest,
     ListGroupsRequest,
+    ListTransactionsRequest,
     MetadataRequest,
     OffsetDeleteRequest,
 )
@@ -352,14 +365,13 @@ class Admin:
         """
         kinds = {each.lower() for each in texts("types", types)}
         wanted = {each.lower() for each in texts("states", states)}
-        await self._cluster.refresh()
-        answers = await asyncio.gather(*[self._list_at(broker) for broker in self._cluster.view.brokers.values()])
+        answers = await self._at_each_broker(ListGroupsRequest(), "cannot list its groups")
         # All are requested: older brokers know no filters.
         found = {
-            listing.group_id: listing
-            for response in answers
-            for listing in response
-            if (not kinds or listing.group_type.lower() in kinds) and (not wanted or listing.state.lower() in wanted)
+            group.group_id: GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
+            for response in answers.values()
+            for group in response.groups
+            if (not kinds or group.group_type.lower() in kinds) and (not wanted or group.group_state.lower() in wanted)
         }
         return [found[group_id] for group_id in sorted(found)]
 
@@ -460,6 +472,79 @@ class Admin:
         if failed:
             raise PartitionErrors(f"offsets of group {group_id!r} were not deleted", failed)
 
+    async def remove_members(
+        self, group_id: str, *, member_ids: Iterable[str] = (), instance_ids: Iterable[str] = (), reason: str = ""
+    ) -> None:
+        """Remove members from a classic group, by member id or group.instance.id: the others take their partitions.
+
+        A program that still runs joins again. Raises UNKNOWN_MEMBER_ID for the first that is not in the group.
+        """
+        check_text("group_id", group_id)
+        check_text("reason", reason)
+        why = reason or None
+        members = [LeaveGroupRequest.Member(member_id=each, reason=why) for each in texts("member_ids", member_ids)]
+        members += [
+            LeaveGroupRequest.Member(member_id="", group_instance_id=each, reason=why)
+            for each in texts("instance_ids", instance_ids)
+        ]
+        if not members:
+            return
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        response = await self._cluster.call_coordinator(group_id, request, lambda found: found.error_code)
+        _raise_group_refusal(response.error_code, f"members of group {group_id!r} cannot be removed")
+        for member in response.members:
+            who = member.group_instance_id or member.member_id
+            _raise_group_refusal(member.error_code, f"member {who!r} of group {group_id!r} was not removed")
+
+    # Transactions
+
+    async def list_transactions(
+        self, states: Iterable[str] = (), producer_ids: Iterable[int] = ()
+    ) -> list[TransactionListing]:
+        """Return the transactional ids of the cluster, sorted: all, or those in these states and of these producers.
+
+        States are Kafka's names, such as "Ongoing", in any case. Each broker knows those that it coordinates.
+        """
+        wanted = {each.lower() for each in texts("states", states)}
+        producers = {whole_number("a producer id", each, 0, 2**63 - 1) for each in producer_ids}
+        answers = await self._at_each_broker(ListTransactionsRequest(), "cannot list its transactional ids")
+        found = {
+            each.transactional_id: TransactionListing(each.transactional_id, each.producer_id, each.transaction_state)
+            for response in answers.values()
+            for each in response.transaction_states
+            if (not wanted or each.transaction_state.lower() in wanted)
+            and (not producers or each.producer_id in producers)
+        }
+        return [found[transactional_id] for transactional_id in sorted(found)]
+
+    async def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """Return these transactional ids. Raises TRANSACTIONAL_ID_NOT_FOUND."""
+        wanted = texts("transactional_ids", transactional_ids)
+        described = await asyncio.gather(*[describe_transaction(self._cluster, each) for each in wanted])
+        return dict(zip(wanted, described, strict=True))
+
+    async def describe_producers(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, list[ProducerState]]:
+        """Return the idempotent producers that each partition's log knows. Raises `PartitionErrors`."""
+        return await describe_producers(self._cluster, topic_partitions(partitions))
+
+    async def abort_transaction(self, partition: TopicPartition, producer: ProducerState) -> None:
+        """Abort the open transaction of a producer in one partition, as `describe_producers` shows it.
+
+        It is for a transaction that hangs: one that its coordinator does not know any more, at which readers of
+        committed records stop. Raises `PartitionErrors`.
+        """
+        [partition] = topic_partitions([partition])
+        await abort_transaction(self._cluster, partition, producer)
+
+    # Brokers
+
+    async def describe_log_dirs(self) -> dict[int, list[LogDirectory]]:
+        """Return the directories of each broker, by its id, with the sizes of the logs in them."""
+        answers = await self._at_each_broker(DescribeLogDirsRequest(topics=None), "cannot describe its log directories")
+        return {broker.node_id: log_directories(answer, broker.address) for broker, answer in answers.items()}
+
     # The inside
 
     async def _described(
@@ -483,16 +568,21 @@ class Admin:
         # No retry: a change whose response was lost may have been made.
         return await cluster.call_controller(request, timeout_ms=self._timeout_ms + 5000)
 
-    async def _list_at(self, broker: Broker) -> list[GroupListing]:
-        async def attempt() -> list[GroupListing]:
-            response = await self._cluster.call(broker, ListGroupsRequest())
-            raise_refusal(response.error_code, f"{broker.address} cannot list its groups")
-            return [
-                GroupListing(group.group_id, group.protocol_type, group.group_state, group.group_type)
-                for group in response.groups
-            ]
+    async def _at_each_broker(self, request: Request[ResponseT], what: str) -> dict[Broker, ResponseT]:
+        """Return the answer of each broker; each is tried again for a while. Raises `KafkaError`."""
 
-        return await retry(attempt, waits=self._cluster.waits(), timeout_ms=self._timeout_ms)
+        async def ask(broker: Broker) -> ResponseT:
+            async def attempt() -> ResponseT:
+                response: Any = await self._cluster.call(broker, request)
+                raise_refusal(response.error_code, f"{broker.address} {what}")
+                answer: ResponseT = response
+                return answer
+
+            return await retry(attempt, waits=self._cluster.waits(), timeout_ms=self._timeout_ms)
+
+        await self._cluster.refresh()
+        brokers = list(self._cluster.view.brokers.values())
+        return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
 
     async def _wait_until_applied(self, name: str, is_applied: Callable[[TopicView], bool]) -> None:
         """Wait, for a while, until the metadata shows the change: it spreads a moment after the response."""
