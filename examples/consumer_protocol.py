@@ -23,7 +23,7 @@ async def main(address: str) -> None:
         await admin.create_topic("orders-eu", partitions=4)
         for number in range(400):
             await producer.send("orders-eu", b"order %d" % number, partition=number % 4)
-        seen: list[bytes] = []
+        seen: list[bytes | None] = []
 
         async def read(*consumers: Consumer) -> None:
             for batches in await asyncio.gather(*(consumer.poll(timeout_ms=10) for consumer in consumers)):

@@ -10,8 +10,13 @@ from kohort.testing import EmbeddedBroker
 async def main(address: str) -> None:
     async with Admin(address) as admin, Producer(address) as producer:
         await admin.create_topic("flights-2013", partitions=2)
-        settings = {"bootstrap_servers": address, "group_id": "archive", "auto_offset_reset": "earliest"}
-        async with Consumer(**settings, metadata_max_age_ms=100) as consumer:
+        async with Consumer(
+            bootstrap_servers=address,
+            group_id="archive",
+            auto_offset_reset="earliest",
+            metadata_max_age_ms=100,
+            value_deserializer=bytes.decode,
+        ) as consumer:
             await consumer.subscribe(
                 re.compile(r"flights-\d{4}"),
                 on_assigned=lambda partitions: print("assigned", *sorted(map(str, partitions))),
@@ -23,7 +28,7 @@ async def main(address: str) -> None:
             await producer.send("flights-2014", b"N14228")
             while not (batches := await consumer.poll(timeout_ms=100)):
                 pass
-            print("read", *(record.value.decode() for batch in batches for record in batch))
+            print("read", *(record.value for batch in batches for record in batch))
             print("topics", *sorted(consumer.subscription()))
             numbers = consumer.metrics()
             print(f"{numbers['rebalance-total']} rebalances, {numbers['failed-rebalance-total']} failures")

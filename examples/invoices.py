@@ -11,10 +11,16 @@ from kohort.testing import EmbeddedBroker
 
 
 async def write_invoices(address: str, name: str) -> None:
-    settings = {"group_id": "invoicing", "group_instance_id": name, "auto_offset_reset": "earliest"}
     async with (
         Producer(address, transactional_id=f"invoicing-{name}") as producer,
-        Consumer("orders", bootstrap_servers=address, enable_auto_commit=False, **settings) as consumer,
+        Consumer(
+            "orders",
+            bootstrap_servers=address,
+            group_id="invoicing",
+            group_instance_id=name,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        ) as consumer,
     ):
         while True:
             batches = await consumer.poll(timeout_ms=1000, max_records=100)
@@ -24,7 +30,9 @@ async def write_invoices(address: str, name: str) -> None:
                 async with producer.transaction() as transaction:
                     for batch in batches:
                         for order in batch:
-                            await producer.send("invoices", b"invoice for " + order.value, key=order.key)
+                            await producer.send(
+                                "invoices", b"invoice for " + (order.value or b"nothing"), key=order.key
+                            )
                     await transaction.send_offsets(consumer)
             except TransactionAbortable as error:
                 print(f"aborted, and read again: {error.text}")
@@ -38,7 +46,7 @@ async def main(address: str) -> None:
         for number in range(1000):
             await producer.send("orders", b"order %d" % number, key=b"customer %d" % (number % 50))
     working = asyncio.create_task(write_invoices(address, "one"))
-    seen: list[bytes] = []
+    seen: list[bytes | None] = []
     async with Consumer(
         bootstrap_servers=address, auto_offset_reset="earliest", isolation_level="read_committed"
     ) as reader:

@@ -15,8 +15,9 @@ async def main(address: str) -> None:
             for number in range(100):
                 await producer.send("payments", b"42", partition=number % 2, timestamp_ms=two_hours_ago_ms)
 
-        settings = {"bootstrap_servers": address, "group_id": "ledger", "auto_offset_reset": "earliest"}
-        async with Consumer("payments", **settings) as consumer:
+        async with Consumer(
+            "payments", bootstrap_servers=address, group_id="ledger", auto_offset_reset="earliest"
+        ) as consumer:
             seen = 0
             while seen < 70:
                 seen += sum(len(batch) for batch in await consumer.poll(timeout_ms=1000, max_records=70 - seen))

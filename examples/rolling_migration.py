@@ -1,6 +1,7 @@
 """A group changes to the consumer protocol by a rolling restart: the plan before it, and the group after it."""
 
 import asyncio
+from typing import Literal
 
 from kohort import Admin, Consumer
 from kohort import main as kohort
@@ -25,7 +26,7 @@ async def main(address: str) -> None:
     async with Admin(address) as admin:
         await admin.create_topic("orders", partitions=12)
 
-    async def started(name: str, protocol: str) -> Consumer:
+    async def started(name: str, protocol: Literal["classic", "consumer"]) -> Consumer:
         member = Consumer(
             "orders", bootstrap_servers=address, group_id="billing", client_id=name, group_protocol=protocol
         )

@@ -1,8 +1,10 @@
 """Rows and offsets in one atomic step: the rows of a repeated round are in the table once."""
 
 import tempfile
+from typing import Any
 
 import polars
+from pyspark.sql import DataFrame
 
 from kohort.spark import DeltaLakeTable, ExactlyOnce, GroupStream, build, exactly_once
 from kohort.sync import Admin, Producer
@@ -23,14 +25,14 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.Temp
         """Ends an application after the write to the table and before the commit of the group."""
 
     class Doomed(ExactlyOnce):
-        def __call__(self, frame, batch) -> None:
+        def __call__(self, frame: Any, batch: Any) -> None:
             super().__call__(frame, batch)
             raise PowerCut
 
-    def texts(frame):
+    def texts(frame: DataFrame) -> DataFrame:
         return frame.selectExpr("cast(value AS string) AS text", "partition", "offset")
 
-    settings = {"bootstrap_servers": address, "group_id": "orders", "auto_offset_reset": "earliest"}
+    settings: dict[str, Any] = {"bootstrap_servers": address, "group_id": "orders", "auto_offset_reset": "earliest"}
     try:
         with GroupStream(spark, "orders", max_rows_per_round=40, **settings) as stream:
             stream.run(Doomed(table, texts), timeout_s=60)

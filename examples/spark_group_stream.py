@@ -4,7 +4,9 @@ import csv
 import io
 from collections import Counter
 
-from kohort.spark import GroupStream, build
+from pyspark.sql import DataFrame
+
+from kohort.spark import GroupStream, Round, build
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
 
@@ -27,7 +29,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
     spark = build("delays", master="local[1]", conf={"spark.sql.shuffle.partitions": 1})
     delays: Counter[str] = Counter()
 
-    def add(frame, _round) -> None:
+    def add(frame: DataFrame, _: Round) -> None:
         """Add up one round. A real job would write to a table and overwrite by key, because a round may be repeated."""
         rows = frame.selectExpr("split(cast(value AS string), ',') AS f")
         for row in rows.selectExpr("f[0] AS origin", "int(f[2]) AS delay").groupBy("origin").sum("delay").collect():

@@ -2,16 +2,22 @@
 
 import sqlite3
 import tempfile
+from collections.abc import Iterable, Mapping
 
-from kohort.spark import GroupStream, Position, build, check_steps, exactly_once
+from pyspark.sql import DataFrame
+
+from kohort import TopicPartition
+from kohort.spark import GroupStream, OffsetStep, Position, build, check_steps, exactly_once
 from kohort.sync import Admin, Producer
 from kohort.testing import EmbeddedBroker
+
+Positions = dict[TopicPartition, Position]
 
 
 class SqliteTable:
     """Two methods make a table: what it holds, and rows with their offsets, all or nothing."""
 
-    def __init__(self, file):
+    def __init__(self, file: str) -> None:
         self.file = file
         with self.connected() as database:
             database.execute("CREATE TABLE IF NOT EXISTS orders (text)")
@@ -19,21 +25,21 @@ class SqliteTable:
                 "CREATE TABLE IF NOT EXISTS offsets (grp, topic, number, at, id, PRIMARY KEY (grp, topic, number))"
             )
 
-    def connected(self):
+    def connected(self) -> sqlite3.Connection:
         """Return a connection whose `with` block is one transaction."""
         return sqlite3.connect(self.file, timeout=60)
 
-    def offsets(self, group, partitions):
+    def offsets(self, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         """Return how far the table has the rows of these partitions."""
         with self.connected() as database:
             return self.found(database, group, partitions)
 
-    def found(self, database, group, partitions):
+    def found(self, database: sqlite3.Connection, group: str, partitions: Iterable[TopicPartition]) -> Positions:
         rows = database.execute("SELECT topic, number, at, id FROM offsets WHERE grp = ?", [group])
-        known = {(topic, number): Position(at, topic_id) for topic, number, at, topic_id in rows}
+        known = {TopicPartition(topic, number): Position(at, topic_id) for topic, number, at, topic_id in rows}
         return {each: known[each] for each in partitions if each in known}
 
-    def append(self, frame, group, steps):
+    def append(self, frame: DataFrame, group: str, steps: Mapping[TopicPartition, OffsetStep]) -> None:
         """Add rows and move the offsets; `check_steps` raises Fenced where another member was faster."""
         rows = [(row.text,) for row in frame.collect()]
         with self.connected() as database:

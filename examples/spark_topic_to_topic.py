@@ -1,5 +1,9 @@
 """Topic to topic exactly once: records and the offsets they were made from are one transaction of all tasks."""
 
+from typing import Any
+
+from pyspark.sql import DataFrame
+
 from kohort.spark import GroupStream, TransactionalTopic, build
 from kohort.sync import Admin, Consumer, Producer
 from kohort.testing import EmbeddedBroker
@@ -16,7 +20,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
     spark = build("invoices", master="local[1]")
     begun: list[str] = []
 
-    def invoices(frame):
+    def invoices(frame: DataFrame) -> DataFrame:
         """Return the rows to write: value and, if wanted, key, headers and partition. The second round fails."""
         begun.append("round")
         value = "concat('invoice for ', cast(value AS string))"
@@ -24,7 +28,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
             value = f"if(offset % 2 = 0, {value}, raise_error('power cut'))"
         return frame.selectExpr("key", f"{value} AS value")
 
-    settings = {"bootstrap_servers": address, "group_id": "invoicing", "auto_offset_reset": "earliest"}
+    settings: dict[str, Any] = {"bootstrap_servers": address, "group_id": "invoicing", "auto_offset_reset": "earliest"}
     with TransactionalTopic("invoices", invoices, bootstrap_servers=address, transactional_id="invoicing-1") as topic:
         try:
             with GroupStream(spark, "orders", max_rows_per_round=40, **settings) as stream:
@@ -35,7 +39,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
             stream.run(topic, until=lambda stream: stream.is_caught_up, timeout_s=60)
     spark.stop()
 
-    found = []
+    found: list[bytes | None] = []
     with Consumer(
         "invoices",
         bootstrap_servers=address,

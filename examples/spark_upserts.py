@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from typing import Any
 
 import polars
 
@@ -31,7 +32,7 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker, tempfile.Temp
 
     spark = build("customers", master="local[1]")
     bronze, silver, gold = (DeltaLakeTable(f"{folder}/{name}") for name in ("bronze", "silver", "gold"))
-    debezium = {"merge_on": ["id"], "envelope": "debezium", "schema": ROW}
+    debezium: dict[str, Any] = {"merge_on": ["id"], "envelope": "debezium", "schema": ROW}
     stores = {
         "bronze": exactly_once(bronze),
         "silver": exactly_once(silver, **debezium),

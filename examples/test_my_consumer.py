@@ -4,17 +4,18 @@ import asyncio
 
 import pytest
 
-from kohort import Consumer, Producer
+from kohort import Consumer, ConsumerSettings, Producer
+from kohort.testing import EmbeddedBroker
 
 
 async def total(address: str, topic: str, group: str, count: int) -> int:
     """The code under test: add up `count` numbers of a topic."""
-    settings = {"bootstrap_servers": address, "group_id": group, "auto_offset_reset": "earliest"}
+    settings: ConsumerSettings = {"bootstrap_servers": address, "group_id": group, "auto_offset_reset": "earliest"}
     result = 0
-    async with Consumer(topic, **settings) as consumer:
+    async with Consumer(topic, **settings, value_deserializer=int) as consumer:
         while count:
             for batch in await consumer.poll(timeout_ms=1000, max_records=count):
-                result += sum(int(record.value) for record in batch)
+                result += sum(record.value or 0 for record in batch)
                 count -= len(batch)
     return result
 
@@ -26,7 +27,7 @@ async def send(address: str, topic: str, numbers: range) -> None:
 
 
 @pytest.mark.kohort_settings(num_partitions=3)
-def test_a_second_run_goes_on_where_the_first_one_stopped(kohort_broker) -> None:
+def test_a_second_run_goes_on_where_the_first_one_stopped(kohort_broker: EmbeddedBroker) -> None:
     address = kohort_broker.bootstrap_servers
     asyncio.run(send(address, "numbers", range(10)))
     assert asyncio.run(total(address, "numbers", "adders", 10)) == 45
@@ -34,7 +35,7 @@ def test_a_second_run_goes_on_where_the_first_one_stopped(kohort_broker) -> None
     assert asyncio.run(total(address, "numbers", "adders", 2)) == 21
 
 
-def test_nothing_is_lost_when_the_broker_is_killed(kohort_broker) -> None:
+def test_nothing_is_lost_when_the_broker_is_killed(kohort_broker: EmbeddedBroker) -> None:
     asyncio.run(send(kohort_broker.bootstrap_servers, "numbers", range(100)))
     kohort_broker.kill()
     kohort_broker.start()

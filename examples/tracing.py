@@ -24,8 +24,8 @@ trace.set_tracer_provider(provider)
 
 with EmbeddedBroker() as broker, Producer(broker.bootstrap_servers) as producer:
     producer.send("orders", b"42").result()
-    settings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
-    with Consumer("orders", group_id="billing", **settings) as consumer:
+    address = broker.bootstrap_servers
+    with Consumer("orders", bootstrap_servers=address, group_id="billing", auto_offset_reset="earliest") as consumer:
         record = next(consumer)
         with consumer.processing(record):
             print("bill", record.value)

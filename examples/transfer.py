@@ -23,10 +23,13 @@ with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
                 transfer(producer, amount, balance=100)
             except ValueError as error:
                 print("aborted:", error)
-    settings = {"bootstrap_servers": address, "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
-    with Consumer("debits", "credits", **settings) as consumer:
-        seen: list[str] = []
-        while len(seen) < 4:
-            for batch in consumer.poll(timeout_ms=1000):
-                seen += [f"{batch.partition.topic} {record.value.decode()}" for record in batch]
-    print(*sorted(seen), sep="\n")
+    with Consumer(
+        "debits",
+        "credits",
+        bootstrap_servers=address,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+        value_deserializer=bytes.decode,
+    ) as consumer:
+        seen = [next(consumer) for _ in range(4)]
+    print(*sorted(f"{record.topic} {record.value}" for record in seen), sep="\n")

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from kohort import Admin, Consumer, Producer
+from kohort import Admin, Consumer, ConsumerSettings, Producer
 from kohort.testing import EmbeddedBroker
 
 
 async def main(address: str) -> None:
-    seen: list[bytes] = []
-    settings = {"bootstrap_servers": address, "group_id": "billing", "auto_offset_reset": "earliest"}
+    seen: list[bytes | None] = []
+    settings: ConsumerSettings = {"bootstrap_servers": address, "group_id": "billing", "auto_offset_reset": "earliest"}
     async with Admin(address) as admin, Producer(address) as producer, Consumer("orders", **settings) as bob:
         await admin.create_topic("orders", partitions=4)
         async with Consumer("orders", **settings) as alice:

@@ -1,13 +1,13 @@
 """A streaming table that is filled from a topic, as a member of a group, and a view of it."""
 
 from pyspark import pipelines as dp
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 spark = SparkSession.active()
 
 
 @dp.table
-def flights():
+def flights() -> DataFrame:
     """Return the topic's records: each run appends those that came since the last one."""
     return (
         spark.readStream.format("kohort")
@@ -21,6 +21,6 @@ def flights():
 
 
 @dp.materialized_view
-def origins():
+def origins() -> DataFrame:
     """Return how many flights each airport has."""
     return spark.read.table("flights").selectExpr("cast(key AS string) AS origin").groupBy("origin").count()
