@@ -22,6 +22,7 @@ VERBS = (
     "topics",
     "produce",
     "consume",
+    "dlq",
     "groups",
     "acls",
     "users",
@@ -40,7 +41,12 @@ VERBS = (
 )
 """The verbs in the order of the help, each named as its module, but for hyphens. One without a module is left out."""
 
-ROOMS = {"contexts": "terminal.contexts"}
+ROOMS = {
+    "contexts": "terminal.contexts",
+    "produce": "records.produce",
+    "consume": "records.consume",
+    "dlq": "records.dlq",
+}
 """Where the module of a verb is, if not beside this one."""
 
 EXAMPLES = """examples:
