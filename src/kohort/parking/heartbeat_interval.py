@@ -134,11 +134,13 @@ class HeartbeatInterval:
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
         member would learn later of a round than without parking, and the whole group with it. So would one that commits
         each batch, though its client sends the heartbeat again: each time later, so that it comes at another time than
-        those of the members that are not parked, and an eager round waits for both.
+        those of the members that are not parked, and an eager round waits for both. So would one whose session is due
+        for a success, as no error may end that wait.
         """
         if self.pace is not ClientPace.FROM_ANSWER or self.is_overtaken or now_ms - self.committed_ms >= NO_COMMIT_MS:
             return False
-        return self.commit_gap_ms < LEAST_PERIOD_MS or self.repeat_until_ms(session_timeout_ms) is None
+        repeat_until_ms = self.repeat_until_ms(session_timeout_ms)
+        return self.commit_gap_ms < LEAST_PERIOD_MS or repeat_until_ms is None or now_ms >= repeat_until_ms
 
     def committed(self, now_ms: int) -> None:
         """The member commits, while no round lasts."""

@@ -289,3 +289,15 @@ def test_a_success_is_due_in_whole_intervals_since_the_generation_began() -> Non
     assert interval.repeat_until_ms(14_000) == 700 + 4_000
     interval.answered(4_701)
     assert interval.repeat_until_ms(14_000) == 700 + 8_000
+
+
+def test_kgo_that_commits_is_not_parked_when_a_success_is_due_as_no_error_may_end_that_wait() -> None:
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("kgo", "v1.22.2"))
+    interval.begin(0)
+    interval.beat(3_000, SESSION_MS)
+    interval.committed(9_000)
+    interval.committed(14_000)
+    assert interval.repeat_until_ms(SESSION_MS) == 15_000
+    assert not interval.is_cut_short(14_900, SESSION_MS)
+    assert interval.is_cut_short(15_000, SESSION_MS)
