@@ -238,3 +238,24 @@ iLKw/GJlojl2BnR2K+F1r5SaNuqHie4m0CJnnhkXDejUzgPo3Pmr+spPAL1itJrF
 KUxMN4UNPe23jW5X0cMFWBrhkLUshADRZJKiyhfcRIDAGl1cza029exewX+kUrY=
 -----END ENCRYPTED PRIVATE KEY-----
 """
+
+
+@with_code("A service")
+def test_a_line_of_a_service_works(broker: EmbeddedBroker, line: Line) -> None:
+    async def scenario() -> None:
+        handled = asyncio.Event()
+
+        async def handler(_: Any) -> None:
+            handled.set()
+
+        consumer = Consumer(
+            "orders", bootstrap_servers=broker.bootstrap_servers, group_id=line.here, auto_offset_reset="earliest"
+        )
+        known = {"consumer": consumer, "handler": handler, "Retry": kohort.Retry, "DeadLetter": kohort.DeadLetter}
+        async with consumer, asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+            is_stop = "stop" in line.here
+            tasks.create_task(consumer.process(handler) if is_stop else run([line], **known))
+            await handled.wait()
+            await (run([line], **known) if is_stop else consumer.stop())
+
+    asyncio.run(scenario())
