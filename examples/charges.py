@@ -1,12 +1,14 @@
 """A service: many orders at once, each customer's in order; what fails is tried again, and then set aside."""
 
 import asyncio
+import logging
 
 from kohort import Admin, Consumer, DeadLetter, Producer, Record, Retry
 from kohort.testing import EmbeddedBroker
 
 ORDERS = {b"ann": [b"40", b"nothing", b"2"], b"ben": [b"7", b"8"], b"cem": [b"1"]}
 charged: dict[bytes, list[int]] = {}
+logging.basicConfig(level=logging.ERROR)  # without the warning of each dead letter
 
 
 async def charge(order: Record) -> None:

@@ -258,7 +258,7 @@ def test_a_full_disk_is_reported_by_broker_and_producer_and_writes_resume_when_t
             producer.stdin.write("y" * 50_000 + "\n")
             producer.stdin.close()
             line = producer.stderr.readline()
-            assert line.startswith("orders-0 refuses records: "), line
+            assert line.startswith("kohort: orders-0 refuses records: "), line
             assert line.endswith("they are sent again for 120 s (delivery_timeout_ms)\n")
             ballast.unlink()
             assert producer.wait(timeout=30) == 0
