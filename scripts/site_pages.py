@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 FENCED = re.compile(r"(^```.*?^```[^\n]*$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"(\]\()([^)\s]+)(\))")
+LINK = re.compile(r'(\]\(|\bsrc(?:set)?=")([^)\s"]+)(\)|")')
+"""A link or picture, the latter in HTML too."""
 EXTERNAL = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripts.site import faults
+from scripts.site_pages import relinked
 from tests.tidy.tree import Tree
 
 PUBLIC = ("kohort", "kohort.sync", "kohort.testing", "kohort.spark", "kohort.sim")
@@ -56,3 +57,17 @@ def test_a_fault_of_the_built_site_is_found(markup: str, fault: str | None, tmp_
     found = list(faults(tmp_path))
     assert len(found) == (fault is not None)
     assert all(str(fault) in each for each in found)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("![a](docs/pictures/a.png)", "![a](../pictures/a.png)"),
+        ('<img src="docs/pictures/a.png" alt="a">', '<img src="../pictures/a.png" alt="a">'),
+        ('<source srcset="docs/pictures/a.png">', '<source srcset="../pictures/a.png">'),
+        ('<img src="https://example.org/a.png">', '<img src="https://example.org/a.png">'),
+        ("`[a](docs/pictures/a.png)`", "`[a](docs/pictures/a.png)`"),
+    ],
+)
+def test_links_and_pictures_of_the_readme_lead_where_they_are_in_the_site(written: str, shown: str) -> None:
+    assert relinked(written, "README.md") == shown
