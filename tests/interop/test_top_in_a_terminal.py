@@ -21,7 +21,8 @@ from tests.interop.terminal import KOHORT, Terminal
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 
 TOP = (*KOHORT, "top", "--bootstrap-server")
-SHORT = {"session": "6000"}
+SHORT = {"session_ms": "6000", "heartbeat_ms": "2500"}
+"""On Apache Kafka the other member learns of the round by its heartbeat: looks in between see the group stand still."""
 COPIED = re.compile(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
 COLOURS = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-7]|38|4[0-7]|48|9[0-7]|10[0-7])[;m]")
 
