@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]
 AXE = Path(__file__).resolve().parent.parent.parent / "interop" / "axe"
 PHONE: dict[str, Any] = {"width": 360, "is_phone": True}
 DESK: dict[str, Any] = {"width": 1280, "height": 900}
-SHORT = {"session": "6000"}
 
 WIDER = """[...document.querySelectorAll("main *")].filter((each) =>
   each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(".scrolls, nav, svg")
@@ -69,7 +68,7 @@ def test_what_the_page_shows_is_what_happened(
     broker: Broker, group: Group, console: RunningConsole, browser: Chromium
 ) -> None:
     """Two members share a topic, the page is open, one dies: owners, the cause, and what it cost, without a reload."""
-    first, second = (group.start("kohort", **SHORT) for _ in range(2))
+    first, second = (group.start("kohort") for _ in range(2))
     group.calm()
     browser.console.clear()
     browser.requests.clear()
@@ -113,7 +112,7 @@ def test_a_new_user_finds_the_group_that_stood_still_its_cause_its_cost_and_what
     group: Group, console: RunningConsole, browser: Chromium
 ) -> None:
     """From the address that the command prints, by links alone, to the command that avoids it; then that is run."""
-    settings = {"assignor": "range", "session": "30000"}
+    settings = {"assignor": "range"}
     _, slow = (group.start("librdkafka", **settings) for _ in range(2))
     group.calm()
     browser.open(console.address, **DESK)
@@ -177,7 +176,7 @@ def serious_findings(browser: Chromium) -> list[tuple[str, ...]]:
 def test_pages_fit_and_have_no_serious_findings_of_axe(
     group: Group, console: RunningConsole, browser: Chromium
 ) -> None:
-    group.start("kohort", **SHORT)
+    group.start("kohort")
     group.calm()
     browser.open(console.address, **DESK)
     base = f"http://127.0.0.1:{console.port}"
