@@ -6,12 +6,13 @@ Limits are of size and of CPU time, not of time on the clock.
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,14 @@ WATCHED_S = 20.0
 MOST_PAGE_CPU_S = 0.15
 MOST_PAGE_BYTES = 300_000
 RECORDS = 1_000
+TABS, DEAF_TABS = 200, 20
+"""Open at a time, and how many of them take nothing of what is sent."""
+ROUNDS = 3
+UPDATES = 10
+"""Of each tab that reads, at least, in the 20 s after which those that do not are reset."""
+MOST_GROWTH_MIB = 8
+"""From the first round of tabs to the last."""
+RESET_MS = 120_000
 
 Commit = OffsetCommitRequest.Topic.Partition
 
@@ -127,6 +136,52 @@ def test_ten_thousand_groups_are_found_sorted_and_bounded() -> None:
         print(f"with a page open {is_open:.2%}, {rss_mib(console.process.pid):.0f} MiB", file=sys.stderr)
         assert is_open <= MOST_SHARE_OF_MANY
         assert rss_mib(console.process.pid) <= MOST_MIB
+
+
+def test_two_hundred_tabs_leave_nothing_behind_also_those_that_read_nothing() -> None:
+    """All groups commit; tabs that read get that, the others are reset, and their memory and sockets come back."""
+    with console_of(SOME) as (bootstrap, console):
+        pid = console.process.pid
+        files_before, rss = files_of(pid), list[float]()
+        for number in range(ROUNDS):
+            with ExitStack() as open_tabs:
+                deaf = [open_tabs.enter_context(tab_of(console, "/live/groups")) for _ in range(DEAF_TABS)]
+                paths = [f"/live/groups?page={place % 20}" for place in range(DEAF_TABS, TABS, 2)]
+                paths += [f"/live/group?id=team-{place:05}" for place in range(DEAF_TABS, TABS, 2)]
+                readers = [open_tabs.enter_context(read(tab_of(console, path))) for path in paths]
+                resets = threading.Thread(target=await_resets, args=(deaf,))
+                resets.start()
+                before_s, began_s = cpu_s(pid), time.monotonic()
+                offset = number * RECORDS // ROUNDS
+                while resets.is_alive():
+                    offset += 1
+                    asyncio.run(commit(bootstrap, [f"team-{place:05}" for place in range(SOME)], offset))
+                    resets.join(1.0)
+                used = (cpu_s(pid) - before_s) / (time.monotonic() - began_s)
+                assert min(reader.updates for reader in readers) >= UPDATES
+            tries = next((each for each in range(500) if console.get("/") and files_of(pid) <= files_before), None)
+            assert tries is not None, f"{files_of(pid)} files are open, {files_before} before"
+            rss.append(rss_mib(pid))
+            print(f"round {number}: {used:.0%} of a core, {rss[-1]:.0f} MiB", file=sys.stderr)
+        assert rss[-1] <= min(MOST_MIB, rss[0] + MOST_GROWTH_MIB)
+
+
+def files_of(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def await_resets(tabs: list[socket.socket]) -> None:
+    """Wait until the console has reset all tabs, reading nothing of them."""
+    poll = select.poll()
+    left = {tab.fileno() for tab in tabs}
+    for each in left:
+        poll.register(each, 0)
+    while left:
+        found = poll.poll(RESET_MS)
+        assert found, f"{len(left)} tabs that read nothing are still open"
+        for number, _ in found:
+            poll.unregister(number)
+            left.discard(number)
 
 
 def tab_of(console: RunningConsole, path: str) -> socket.socket:
