@@ -40,6 +40,9 @@ async def main(address: str) -> None:
         await members[name].stop()
         members[name] = await started(name, "consumer")
         await shared(members)
+    async with Admin(address) as admin:
+        while {each.state for each in await admin.list_groups()} != {"Stable"}:
+            await asyncio.gather(*[member.poll(timeout_ms=10) for member in members.values()])
     await command(address, "groups", "list", "--no-lag")
     await command(address, "migrate", "plan", "billing", "--to", "consumer")
     for member in members.values():
