@@ -160,6 +160,7 @@ class _Round:
     learnt_us: dict[str, int] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     slowest_us: int = 0
+    has_joined: set[str] = field(default_factory=set)
     late: list[str] = field(default_factory=list)
 
     def learnt(self, member: SeenMember, now_us: int) -> None:
@@ -181,6 +182,7 @@ class _Round:
     def joined(self, name: str, now_us: int) -> None:
         """A member has joined, or is waited for no longer."""
         self.slowest_us = max(self.slowest_us, now_us - self.learnt_us.get(name, now_us))
+        self.has_joined.add(name)
 
 
 class StandstillChecker(Checker):
@@ -284,6 +286,11 @@ class StandstillChecker(Checker):
             self._rounds[event.group_id] = self._opened(event)
         elif isinstance(event, GenerationFormed):
             self._formed_us[event.group_id] = self.now_us
+            found = self._rounds.get(event.group_id)
+            if event.cause.kind is CauseKind.REBALANCE_TIMEOUT and found is not None:
+                # A static member stays in the group: it has learnt of the round, and did not poll in time.
+                for name in found.learnt_us.keys() - found.has_joined:
+                    found.joined(name, self.now_us)
         elif isinstance(event, GroupDeleted):
             self._rounds.pop(event.group_id, None)  # by a conversion to the consumer protocol too, which has no rounds
         elif isinstance(event, PendingMemberDropped):
