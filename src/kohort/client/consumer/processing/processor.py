@@ -143,7 +143,7 @@ class Processor:
         if runs:
             _, left = await asyncio.wait(runs, timeout=_CANCELLED_S)
             if left:
-                log.warning("%s: %d calls go on although they were cancelled", self._settings.name, len(left))
+                log.warning("%s: %d calls were cancelled and still run", self._settings.name, len(left))
 
     async def stop(self) -> None:
         """End everything, whatever runs."""
@@ -205,7 +205,7 @@ class Processor:
             else:
                 await self._failed(items, error)
         except asyncio.CancelledError:
-            self._schedule.leave(items)
+            self._come_back(items)
             raise
         except BaseException as error:
             self._end_with(error)
@@ -295,11 +295,10 @@ class Processor:
         self._finish(items)
 
     def _come_back(self, items: list[WorkItem]) -> None:
-        if items[0].work.is_dropped:
-            self._schedule.leave(items)
-        else:
-            self._schedule.come_back(items)
-            self._start_workers()
+        """Have records handled once more, but for those of partitions that were released: a batch may have both."""
+        self._schedule.leave([item for item in items if item.work.is_dropped])
+        self._schedule.come_back([item for item in items if not item.work.is_dropped])
+        self._start_workers()
 
     def _end_with(self, error: BaseException) -> None:
         self._failure = self._failure or error

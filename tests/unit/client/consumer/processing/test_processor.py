@@ -1,0 +1,57 @@
+"""What becomes of a call whose records are of several partitions when one of them is released."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.consumer_metrics import ConsumerMetrics
+from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.consumer.processing.process_settings import ProcessSettings
+from kohort.client.consumer.processing.processor import Processor
+from kohort.client.record import Record
+from kohort.client.synchronization import BroadcastEvent
+from kohort.member.rebalance_metrics import RebalanceMetrics
+from kohort.model.ids import TopicPartition
+from kohort.wire.visible_batches import VisibleBatches
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def one_record(partition: TopicPartition) -> Batch[Any, Any]:
+    record: Record[Any, Any] = Record(*partition, 0, 0, b"k", b"v")
+    return Batch(partition, VisibleBatches([], None, 1, None), first_offset=0, high_watermark=1, records=[record])
+
+
+def test_a_call_that_is_cancelled_for_one_partition_is_made_again_for_the_records_of_the_others() -> None:
+    calls: list[list[int]] = []
+
+    async def scenario() -> None:
+        began, again = asyncio.Event(), asyncio.Event()
+
+        async def handler(records: list[Record[Any, Any]]) -> None:
+            calls.append([record.partition for record in records])
+            if len(calls) == 1:
+                began.set()
+                await asyncio.Event().wait()
+            again.set()
+
+        table = PartitionTable()
+        table.add([T0, T1])
+        settings = ProcessSettings(handler=handler, batch=2, revocation_timeout_ms=0)
+        config = ConsumerConfig(bootstrap_servers="h:9092", group_id="g")
+        processor = Processor(settings, table, BroadcastEvent(), config, ConsumerMetrics(RebalanceMetrics(300_000)))
+        async with asyncio.timeout(10):
+            processor.add(one_record(T0))
+            processor.add(one_record(T1))
+            await began.wait()
+            await processor.release([T0])
+            await again.wait()
+        finished = [table[each].finished for each in (T0, T1)]
+        await processor.stop()
+        assert [each is not None and each.unfinished for each in finished] == [1, 0]
+
+    asyncio.run(scenario())
+    assert calls == [[0, 1], [1]]
