@@ -169,6 +169,7 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132, "The topology epoch is outdated."
     SHARE_SESSION_LIMIT_REACHED = 133, "The limit of share sessions is reached.", _RETRIABLE
     GROUP_DELETION_FAILED = 134, "The group could not be deleted."
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, "The description of the topology could not be stored."
 
 
 class KafkaError(Exception):

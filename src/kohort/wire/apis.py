@@ -69,6 +69,7 @@ class Api(IntEnum):
     SHARE_ACKNOWLEDGE = 79
     STREAMS_GROUP_HEARTBEAT = 88
     STREAMS_GROUP_DESCRIBE = 89
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
 
 
 _REQUESTS = {head.api_key: head for name, head in headlines().items() if name.endswith("Request")}

@@ -1788,6 +1788,7 @@ class StreamsGroupHeartbeatResponse(Response):
 class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse]):
     group_ids: list[str] = ...
     include_authorized_operations: bool = False
+    include_topology_description: bool = False  # from 1
 
 class StreamsGroupDescribeResponse(Response):
     class Group(Value):
@@ -1891,6 +1892,42 @@ class StreamsGroupDescribeResponse(Response):
             target_assignment: TargetAssignment = ...
             is_classic: bool = False
 
+        class TopologyDescription(Value):
+            class DescribedSubtopology(Value):
+                class Node(Value):
+                    name: str = ""
+                    node_type: int = 0
+                    source_topics: list[str] = ...
+                    sink_topic: str | None = None
+                    stores: list[str] = ...
+                    successors: list[str] = ...
+
+                subtopology_id: str = ""
+                nodes: list[Node] = ...
+
+            class GlobalStore(Value):
+                class Source(Value):
+                    name: str = ""
+                    node_type: int = 0
+                    source_topics: list[str] = ...
+                    sink_topic: str | None = None
+                    stores: list[str] = ...
+                    successors: list[str] = ...
+
+                class Processor(Value):
+                    name: str = ""
+                    node_type: int = 0
+                    source_topics: list[str] = ...
+                    sink_topic: str | None = None
+                    stores: list[str] = ...
+                    successors: list[str] = ...
+
+                source: Source = ...
+                processor: Processor = ...
+
+            subtopologies: list[DescribedSubtopology] = ...
+            global_stores: list[GlobalStore] = ...
+
         error_code: int = 0
         error_message: str | None = None
         group_id: str = ""
@@ -1900,9 +1937,59 @@ class StreamsGroupDescribeResponse(Response):
         topology: Topology | None = None
         members: list[Member] = ...
         authorized_operations: int = -2147483648
+        topology_description: TopologyDescription | None = None  # from 1
+        topology_description_status: int = 0  # from 1
+        assignor_name: str | None = None  # from 1
 
     throttle_time_ms: int = 0
     groups: list[Group] = ...
+
+class StreamsGroupTopologyDescriptionUpdateRequest(Request[StreamsGroupTopologyDescriptionUpdateResponse]):
+    class TopologyDescription(Value):
+        class DescribedSubtopology(Value):
+            class Node(Value):
+                name: str = ""
+                node_type: int = 0
+                source_topics: list[str] = ...
+                sink_topic: str | None = None
+                stores: list[str] = ...
+                successors: list[str] = ...
+
+            subtopology_id: str = ""
+            nodes: list[Node] = ...
+
+        class GlobalStore(Value):
+            class Source(Value):
+                name: str = ""
+                node_type: int = 0
+                source_topics: list[str] = ...
+                sink_topic: str | None = None
+                stores: list[str] = ...
+                successors: list[str] = ...
+
+            class Processor(Value):
+                name: str = ""
+                node_type: int = 0
+                source_topics: list[str] = ...
+                sink_topic: str | None = None
+                stores: list[str] = ...
+                successors: list[str] = ...
+
+            source: Source = ...
+            processor: Processor = ...
+
+        subtopologies: list[DescribedSubtopology] = ...
+        global_stores: list[GlobalStore] = ...
+
+    group_id: str = ""
+    member_id: str = ""
+    topology_epoch: int = 0
+    topology_description: TopologyDescription = ...
+
+class StreamsGroupTopologyDescriptionUpdateResponse(Response):
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    error_message: str | None = None
 
 class MetadataRequest(Request[MetadataResponse]):
     class Topic(Value):
