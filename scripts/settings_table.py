@@ -158,7 +158,8 @@ def number_text(number: float | None) -> str:
 
 def bounds(setting: Setting[Any]) -> str:
     """Return what values a setting takes."""
-    if setting.choices or (setting.kind is SettingKind.DOUBLE and setting.expected):
+    shows_text = setting.kind is SettingKind.DOUBLE or setting.name == "auto_offset_reset"
+    if setting.choices or (shows_text and setting.expected):
         return setting.expected or ", ".join(map(str, setting.choices))
     if setting.low is None or setting.kind is SettingKind.STRING:
         return ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 
 import pytest
 from tests.integration.scenario_book import PATIENCE_MS, Recorder, create, poll_until, produce, scenario
 
-from kohort.client import Admin, Consumer, OffsetAndMetadata
+from kohort.client import Admin, Consumer, OffsetAndMetadata, Producer
 from kohort.model.assignment import Partitions
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
@@ -302,6 +303,19 @@ async def a_position_is_the_committed_offset_or_that_of_auto_offset_reset(bootst
         assert await consumer.poll(PATIENCE_MS)
         end = (await consumer.end_offsets([first]))[first]
         assert consumer.lag()[first].records == end - await consumer.position(first)
+
+
+@scenario
+async def by_duration_begins_at_the_first_record_that_is_young_enough(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 2)
+    first, second = TopicPartition(name, 0), TopicPartition(name, 1)
+    now_ms = time.time_ns() // 1_000_000
+    async with Producer(bootstrap) as producer:
+        for partition, hours in ((0, 3), (0, 2), (0, 0), (1, 2)):
+            await producer.send(name, b"", partition=partition, timestamp_ms=now_ms - hours * 3_600_000)
+    async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="by_duration:PT1H30M") as consumer:
+        consumer.assign([first, second])
+        assert [await consumer.position(first), await consumer.position(second)] == [2, 1]
 
 
 @scenario

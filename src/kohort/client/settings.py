@@ -23,7 +23,6 @@ from kohort.net.sasl import Sasl
 P = ParamSpec("P")
 ConfigT = TypeVar("ConfigT")
 
-AutoOffsetReset = Literal["earliest", "latest", "none"]
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 

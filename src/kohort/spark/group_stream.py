@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     from kohort.assign.spec import Assignor
     from kohort.client.membership.protocol_switch import GroupProtocol
-    from kohort.spark.membership.member_settings import Reset
     from kohort.spark.rows.read_settings import Isolation, ReadSettings
     from kohort.spark.schemas.value_decoder import Format
 
@@ -75,7 +74,7 @@ class StreamSettings(TypedDict, total=False):
     schema: str | StructType | None
     value_format: Format | None
     dead_letter_topic: str | None
-    auto_offset_reset: Reset | None
+    auto_offset_reset: str | None
     fail_on_data_loss: bool | None
     client_id: str
     group_instance_id: str | None

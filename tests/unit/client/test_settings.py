@@ -151,7 +151,7 @@ def test_a_value_that_cannot_be_meant_is_refused_by_the_setting_s_name(
             ValueError,
             "='smallest': expected earliest",
         ),
-        (kohort.Consumer, {"auto_offset_reset": ["earliest"]}, ValueError, "=['earliest']: expected earliest"),
+        (kohort.Consumer, {"auto_offset_reset": ["earliest"]}, TypeError, "=['earliest'] is a list: expected earliest"),
         (
             kohort.Consumer,
             {"isolation_level": 1},

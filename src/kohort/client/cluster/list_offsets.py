@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker
-from kohort.client.cluster.offset_specs import READ_UNCOMMITTED
+from kohort.client.cluster.offset_specs import LATEST, READ_UNCOMMITTED
 from kohort.client.cluster.retry import is_worth_a_retry, remaining_ms
 from kohort.client.errors import PartitionErrors, UnknownPartition, UnknownTopic
 from kohort.model.errors import ErrorCode, KafkaError, error_for
@@ -98,6 +98,23 @@ async def list_ends(
         cluster, dict.fromkeys(partitions, which), isolation=isolation, gone=gone, unknown_ms=unknown_ms
     )
     return {partition: entry.offset for partition, entry in found.items() if entry is not None}
+
+
+async def list_starts(
+    cluster: Cluster,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    isolation: int = READ_UNCOMMITTED,
+    gone: set[TopicPartition] | None = None,
+) -> dict[TopicPartition, OffsetAndTimestamp]:
+    """Return what `list_offsets` does, and for a timestamp after the last record the end of the log.
+
+    The end is requested first: a record that is written meanwhile is behind it. Raises as `list_offsets` does.
+    """
+    by_time = [partition for partition, timestamp in wanted.items() if timestamp >= 0]
+    ends = await list_offsets(cluster, dict.fromkeys(by_time, LATEST), isolation=isolation, gone=gone)
+    found = await list_offsets(cluster, wanted, isolation=isolation, gone=gone)
+    return {each: at for each in wanted if (at := found.get(each) or ends.get(each)) is not None}
 
 
 async def _is_gone(cluster: Cluster, topic: str) -> bool:

@@ -12,19 +12,18 @@ from typing import Protocol, Required, get_args
 from kohort.assign.range import RangeAssignor
 from kohort.assign.spec import Assignor
 from kohort.assign.sticky import CooperativeStickyAssignor
-from kohort.client.cluster.offset_specs import EARLIEST, ISOLATION, LATEST
+from kohort.client.cluster.offset_specs import ISOLATION, RESET_FORMS, reset_timestamp
 from kohort.client.consumer.batch import Deserializer, Deserializers
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.protocol_switch import PROTOCOLS, GroupProtocol
 from kohort.client.membership.user_callbacks import RebalanceListener
-from kohort.client.settings import AutoOffsetReset, ClientConfig, ClientSettings, IsolationLevel
+from kohort.client.settings import ClientConfig, ClientSettings, IsolationLevel
 from kohort.client.tracing import TracerProvider
 from kohort.member.rebalance_strategy import protocol_for
 from kohort.model.setting import FUNCTION, OBJECT, STRING, check_fields, setting, settings_of
+from kohort.net.environment import wall_clock
 
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
-
-_RESET = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
 class ConsumerSettings(ClientSettings, total=False):
@@ -33,7 +32,7 @@ class ConsumerSettings(ClientSettings, total=False):
     bootstrap_servers: Required[str | Sequence[str]]
     group_id: str | None
     group_instance_id: str | None
-    auto_offset_reset: AutoOffsetReset
+    auto_offset_reset: str
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     session_timeout_ms: int
@@ -70,8 +69,8 @@ class ConsumerConfig(ClientConfig):
     group_id: str | None = setting(None, "The group to be a member of; None reads without one.", 1, kind=STRING,
         expected="the name of a group, or None to read without one")
     group_instance_id: str | None = setting(None, "The name of a static member (KIP-345).", kind=STRING)
-    auto_offset_reset: AutoOffsetReset = setting("latest",
-        "Where reading begins without a committed offset; none raises instead.", choices=get_args(AutoOffsetReset))
+    auto_offset_reset: str = setting("latest", "Where reading begins without a committed offset: none raises instead, "
+        "by_duration:PT1H begins an hour ago (KIP-1106).", expected=RESET_FORMS)
     enable_auto_commit: bool = setting(True, "Whether finished records are committed without `commit`.")
     auto_commit_interval_ms: int = setting(5_000, "How often finished records are committed.", 1)
     session_timeout_ms: int = setting(45_000,
@@ -113,6 +112,7 @@ class ConsumerConfig(ClientConfig):
 
     def __post_init__(self) -> None:
         check_fields(self)
+        self.reset_timestamp()
         check_member(self, self.group_protocol, self.group_remote_assignor)
 
     @property
@@ -125,10 +125,9 @@ class ConsumerConfig(ClientConfig):
         """The isolation level as a number of the protocol."""
         return ISOLATION[self.isolation_level]
 
-    @property
     def reset_timestamp(self) -> int | None:
-        """The timestamp of ListOffsets that `auto_offset_reset` stands for, None for "none"."""
-        return _RESET[self.auto_offset_reset]
+        """Return the timestamp of ListOffsets that `auto_offset_reset` stands for now, None for "none"."""
+        return reset_timestamp(self.auto_offset_reset, wall_clock()())
 
     @property
     def deserializers(self) -> Deserializers | None:

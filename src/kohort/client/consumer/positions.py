@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import list_offsets
+from kohort.client.cluster.list_offsets import list_starts
 from kohort.client.cluster.retry import is_worth_a_retry
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
@@ -78,7 +78,7 @@ class Positions:
                 state.leader_epoch = state.consumed_epoch = offset.leader_epoch
                 state.committed, state.committed_metadata = offset.offset, offset.metadata
                 continue
-            timestamp = state.reset_to if state.is_reset_due else self._config.reset_timestamp
+            timestamp = state.reset_to if state.is_reset_due else self._config.reset_timestamp()
             if timestamp is None:
                 text = (
                     f"{partition} has no committed offset and auto_offset_reset is 'none': commit one, seek, or set"
@@ -90,7 +90,7 @@ class Positions:
         if not to_list:
             return
         unknown: set[TopicPartition] = set()  # which delay no other partition
-        ends = await list_offsets(self._cluster, to_list, isolation=self._config.isolation, gone=unknown)
+        ends = await list_starts(self._cluster, to_list, isolation=self._config.isolation, gone=unknown)
         for state in missing:
             end = ends.get(state.partition)
             if state.moves == moves[state.partition] and end is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from kohort.assign.spec import Assignor
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import ClusterView
-from kohort.client.cluster.offset_specs import ISOLATION
+from kohort.client.cluster.offset_specs import ISOLATION, RESET_FORMS, reset_timestamp
 from kohort.client.consumer.consumer_settings import DEFAULT_ASSIGNORS, check_member
 from kohort.client.consumer.topic_subscription import TopicSubscription
 from kohort.client.membership.membership import Membership, MembershipSettings
@@ -23,8 +23,6 @@ from kohort.spark.rows.read_settings import Isolation, ReadSettings, security
 
 if TYPE_CHECKING:
     from kohort.spark.options.source_options import SourceOptions
-
-Reset = Literal["earliest", "latest", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +37,8 @@ class MemberSettings:
     bootstrap_servers: str = setting(MISSING, "Brokers to begin with: host:port, several with commas.", kind=OBJECT)
     group_id: str = setting(MISSING, "The group.", 1, kind=STRING, expected="the name of a group")
     topics: tuple[str, ...] = setting((), "Topics to read.")
-    auto_offset_reset: Reset | None = setting(None, "Where reading begins without a committed offset; none raises "
-        "instead.", kind=STRING, choices=get_args(Reset))
+    auto_offset_reset: str | None = setting(None, "Where reading begins without a committed offset: none raises "
+        "instead, by_duration:PT1H begins an hour ago.", kind=STRING, expected=RESET_FORMS)
     fail_on_data_loss: bool | None = setting(None, "Whether offsets that are gone end the stream.", kind=BOOLEAN)
     client_id: str = setting("kohort", "The name of the client in the brokers' logs and quotas.")
     group_instance_id: str | None = setting(None, "The name of a static member (KIP-345).", kind=STRING)
@@ -64,6 +62,8 @@ class MemberSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        if self.auto_offset_reset is not None:
+            reset_timestamp(self.auto_offset_reset, 0)
         check_member(self, self.protocol, self.assignor, ("protocol", "assignor"))
 
     @property

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.list_offsets import list_ends
-from kohort.client.cluster.offset_specs import LATEST, READ_UNCOMMITTED
+from kohort.client.cluster.list_offsets import list_starts
+from kohort.client.cluster.offset_specs import EARLIEST, LATEST, READ_UNCOMMITTED, reset_timestamp
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
-from kohort.spark.membership.member_settings import Reset
+from kohort.net.environment import wall_clock
 from kohort.spark.options.offset_choice import OffsetChoice, resolve
 
 log = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ class ResetPolicy(StartPolicy):
     """
 
     def __init__(
-        self, reset: Reset | None, isolation: int = READ_UNCOMMITTED, *, fails_on_data_loss: bool | None = None
+        self, reset: str | None, isolation: int = READ_UNCOMMITTED, *, fails_on_data_loss: bool | None = None
     ) -> None:
         super().__init__("fail_on_data_loss", isolation)
         self.is_exact = False
@@ -175,7 +175,7 @@ class ResetPolicy(StartPolicy):
         self._fails_on_data_loss = fails_on_data_loss
 
     @property
-    def reset(self) -> Reset:
+    def reset(self) -> str:
         """Where a partition begins that exists when the group begins."""
         return self._reset or ("earliest" if self.is_exact else "latest")
 
@@ -204,19 +204,21 @@ class ResetPolicy(StartPolicy):
     @property
     def is_marking(self) -> bool:
         """Whether a choice is committed at once: the latest offset would be another one after a restart."""
-        return self.reset == "latest"
+        return self.reset not in ("earliest", "none")
 
     async def begin(self, cluster: Cluster, logs: Mapping[TopicPartition, Log]) -> dict[TopicPartition, int]:
-        """Return the first or last offsets; the first for partitions that came later."""
-        if self.reset == "none":
+        """Return the first or last offsets, or those of a time; the first for partitions that came later."""
+        timestamp = reset_timestamp(self.reset, wall_clock()())
+        if timestamp is None:
             advice = 'auto_offset_reset is "none": reset the group\'s offsets, or choose earliest or latest'
             raise NoOffset(min(logs), None, logs[min(logs)], advice)
-        latest = logs.keys() & self._old if self.reset == "latest" else set()
-        chosen = {each: found.last if each in latest else found.first for each, found in logs.items()}
-        if latest and self._isolation != READ_UNCOMMITTED:
-            # The records of an open transaction are read when it is committed.
-            chosen |= await list_ends(cluster, latest, LATEST, self._isolation, gone=set())
-        return chosen
+        chosen = {each: found.first for each, found in logs.items()}
+        old = logs.keys() & self._old if timestamp != EARLIEST else set()
+        if timestamp == LATEST and self._isolation == READ_UNCOMMITTED:
+            return chosen | {each: logs[each].last for each in old}
+        # The records of an open transaction are read when it is committed.
+        found = await list_starts(cluster, dict.fromkeys(old, timestamp), isolation=self._isolation, gone=set())
+        return chosen | {each: at.offset for each, at in found.items()}
 
 
 class ChoicePolicy(StartPolicy):

@@ -125,7 +125,7 @@ class StartingOffsets:
         """
         self._existing = frozenset(partitions)
         self._is_pattern = is_pattern
-        if isinstance(self.policy, ResetPolicy) and self.policy.reset == "latest":
+        if isinstance(self.policy, ResetPolicy) and self.policy.is_marking:
             found = await fetch_committed(self._cluster, self._group_id, sorted(self._existing))
             self.policy.see(self._not_later(found))
         else:

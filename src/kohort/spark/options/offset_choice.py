@@ -139,7 +139,10 @@ async def resolve(
     A choice that names partitions has to name all of these and no other; a strict choice of a time needs a record at
     or after it.
     """
-    from kohort.client.cluster.list_offsets import list_offsets  # options are also read where no cluster is asked
+    from kohort.client.cluster.list_offsets import (
+        list_offsets,
+        list_starts,
+    )  # options are also read where no cluster is asked
 
     partitions = sorted(partitions)
     named = choice.named()
@@ -154,21 +157,17 @@ async def resolve(
             continue
         time_ms = choice.time(partition)
         asked[partition] = time_ms if place is None and time_ms is not None else LATEST if place is None else place
-    late: list[TopicPartition] = []
-    for partition, entry in (await list_offsets(cluster, asked, isolation=isolation)).items():
-        if entry is None:
-            late.append(partition)
-        else:
-            found[partition] = entry.offset
-    if late and choice.is_strict:
+    if choice.is_strict:
+        places = await list_offsets(cluster, asked, isolation=isolation)
+    else:
+        places = {**await list_starts(cluster, asked, isolation=isolation)}
+    found |= {partition: entry.offset for partition, entry in places.items() if entry is not None}
+    if late := asked.keys() - found.keys():
         partition = min(late)
         raise ValueError(
             f"{choice.option}: {partition} has no record at or after {choice.time(partition)};"
             " startingOffsetsByTimestampStrategy=latest begins at the latest offset there"
         )
-    if late:
-        ends = await list_offsets(cluster, dict.fromkeys(late, LATEST), isolation=isolation)
-        found |= {partition: entry.offset for partition, entry in ends.items() if entry is not None}
     return {partition: found[partition] for partition in partitions}
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
 
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.list_offsets import OffsetAndTimestamp
 from kohort.client.cluster.offset_specs import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from kohort.model.ids import TopicPartition
 from kohort.spark.membership.start_policy import Log, NoOffset, ResetPolicy, TopicDeleted, TopicRecreated
@@ -24,15 +25,31 @@ def test_the_latest_offset_is_before_what_an_open_transaction_has_written(
     """As for a consumer: the rows come when the transaction is committed."""
 
     async def stable(
-        _: Cluster, partitions: Iterable[TopicPartition], which: int, isolation: int = 0, **__: object
-    ) -> dict[TopicPartition, int]:
-        assert (which, isolation) == (LATEST, READ_COMMITTED)
-        return dict.fromkeys(partitions, 90)
+        _: Cluster, wanted: Mapping[TopicPartition, int], *, isolation: int = 0, **__: object
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        assert (wanted, isolation) == ({P: LATEST}, READ_COMMITTED)
+        return {P: OffsetAndTimestamp(90)}
 
-    monkeypatch.setattr("kohort.spark.membership.start_policy.list_ends", stable)
+    monkeypatch.setattr("kohort.spark.membership.start_policy.list_starts", stable)
     policy = ResetPolicy("latest", isolation)
     policy.see([P])
     assert asyncio.run(policy.begin(cast(Cluster, None), {P: Log(0, 100)})) == {P: start}
+
+
+def test_a_time_is_for_partitions_that_exist_when_the_group_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_time(
+        _: Cluster, wanted: Mapping[TopicPartition, int], **__: object
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        assert min(wanted.values()) > 0
+        return dict.fromkeys(wanted, OffsetAndTimestamp(50))
+
+    monkeypatch.setattr("kohort.spark.membership.start_policy.list_starts", at_time)
+    policy = ResetPolicy("by_duration:P1D")
+    policy.see([P])
+    later = TopicPartition("flights", 1)
+    chosen = asyncio.run(policy.begin(cast(Cluster, None), {P: Log(0, 100), later: Log(0, 100)}))
+    assert chosen == {P: 50, later: 0}
+    assert policy.is_marking
 
 
 @pytest.mark.parametrize(
