@@ -2,71 +2,71 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine
-from typing import Any
+from random import Random
+
+from tests.sim.process_programs import Service, key_of
 
 import kohort.sim
-from kohort import Record, Retry, TopicPartition
 from kohort.sim import World
 
 FAULTS = ["kill member", "close member", "freeze member", "kill node", "partition"]
-HANDLED_MS = 400
-"""A handler takes up to so long."""
+REPEATED_S = 0.11
+"""What finished so long before a kill is committed: 100 ms pass between two commits, and less than 10 until it is."""
 
 
-class Handled:
-    """What the handlers of a world did. A call counts when it has returned."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.count: Counter[tuple[TopicPartition, int]] = Counter()
-        self.running: Counter[str] = Counter()
-        self.at_once = 0
-        self.order: dict[tuple[TopicPartition, bytes | None], list[int]] = defaultdict(list)
-
-    def app(self, **how: Any) -> Callable[[], Coroutine[Any, Any, None]]:
-        """Return a program whose handler takes a time that comes from the value, and fails for some values at first."""
-        failed: set[tuple[TopicPartition, int]] = set()
-
-        async def app() -> None:
-            async with self.world.consumer("orders", auto_commit_interval_ms=1_000) as consumer:
-
-                async def handler(record: Record) -> None:
-                    place = TopicPartition(record.topic, record.partition), record.offset
-                    await asyncio.sleep(int(record.value or b"0") * 37 % HANDLED_MS / 1000)
-                    if record.offset % 7 == 3 and place not in failed:
-                        failed.add(place)
-                        raise TimeoutError
-                    self.world.done(*place)
-                    self.count[place] += 1
-                    self.order[place[0], record.key].append(record.offset)
-
-                await consumer.process(handler, on_error=Retry(["50ms"]), revocation_timeout_ms=5_000, **how)
-
-        return app
-
-    @property
-    def twice(self) -> int:
-        """How many handlers returned for a record that had been handled before."""
-        return sum(count - 1 for count in self.count.values())
-
-
-@kohort.sim.world(seeds=20, faults=FAULTS)
-def test_whatever_fails_each_record_is_handled(world: World) -> None:
-    handled = Handled(world)
-    world.start(handled.app())
+@kohort.sim.world(seeds=20, faults=FAULTS, keys=key_of)
+def test_whatever_fails_each_record_is_handled_and_each_key_in_order(world: World) -> None:
+    service = Service(world)
+    service.start()
     world.run()
     world.settle()
-    ends = world.end_offsets
-    assert set(handled.count) == {(each, at) for each, end in ends.items() for at in range(end)}
+    service.check_all_handled()
+    service.check_order()
 
 
-@kohort.sim.world(seeds=20, faults=["close member"])
+@kohort.sim.world(seeds=20, faults=["close member"], keys=key_of)
 def test_where_members_only_come_and_go_each_record_is_handled_once(world: World) -> None:
-    handled = Handled(world)
-    world.start(handled.app())
+    service = Service(world)
+    service.start()
     world.run()
     world.settle()
-    assert handled.twice == 0
+    service.check_order()
+    assert not service.twice
+
+
+@kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)
+def test_a_kill_repeats_what_ran_and_what_finished_within_a_commit(world: World) -> None:
+    service, random = Service(world), Random(world.seed)
+    service.start()
+    world.wait_stable()
+    for _ in range(3):
+        for partition in range(4):
+            world.send("orders", *(b"%d" % random.randrange(1_000) for _ in range(40)), partition=partition)
+        world.run(random.uniform(0.1, 1.5))
+        victim = random.choice([each for each in world.instances if each.is_up])
+        service.kill(victim)
+        world.run(random.uniform(0, 8))
+        victim.start()
+        world.wait_stable()
+    world.settle()
+    service.check_all_handled()
+    service.check_order()
+    service.check_repeats(REPEATED_S)
+
+
+@kohort.sim.world(seeds=5, faults=None, instances=1)
+def test_a_kill_of_a_fast_service_repeats_what_ran_and_little_more_than_a_hundred_records(world: World) -> None:
+    service, random = Service(world, slowest_s=0.001, how={"concurrency": 20}), Random(world.seed)
+    service.start()
+    world.wait_stable()
+    for partition in range(4):
+        world.send("orders", *(b"%d" % each for each in range(1_500)), partition=partition)
+    enough = random.randrange(500, 5_000)
+    while len(service.calls) < enough:
+        world.run(0.01)
+    (instance,) = world.instances
+    service.kill(instance)
+    instance.start()
+    world.settle()
+    service.check_all_handled()
+    assert 0 < len(service.twice) <= 20 + 100 + 100

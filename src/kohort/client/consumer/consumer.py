@@ -290,7 +290,9 @@ class Consumer(Generic[K, V]):
             raise ValueError(f"the dead-letter topic {min(own)} is read by this consumer: its records would fail again")
         if self._callbacks.processor is not None:
             raise RuntimeError("this consumer runs another process")
-        processor = Processor(settings, self._partitions, self._changed, self._config, self._metrics)
+        processor = Processor(
+            settings, self._partitions, self._changed, self._config, self._metrics, self._commits.commit_finished
+        )
         self._callbacks.processor = self._metrics.handlers = processor
         self._fetcher.leave_bytes(is_wanted=True)
         self._iteration.end()

@@ -88,6 +88,20 @@ class OffsetCommits:
             self._next_s = now_s + self._config.auto_commit_interval_ms / 1000
             self._automatic.spawn(self._auto_commit())
 
+    async def commit_finished(self) -> bool:
+        """Commit what is finished and not committed yet; return whether it is, with a line in the log if not."""
+        if not self._group.has_joined:
+            return False
+        try:
+            await self._commit(self._partitions.finished())
+        except RebalanceInProgress as error:
+            log.info("group %s: nothing is committed between two rounds: %s", self._group.group_id, error.text)
+            return False
+        except KafkaError as error:
+            log.warning("auto-commit: %s", error.text)
+            return False
+        return True
+
     def next_due_s(self, until_s: float | None) -> float | None:
         """Return when to call `commit_if_due` again, at the latest `until_s`."""
         if not self._config.is_auto_committing:
@@ -199,12 +213,7 @@ class OffsetCommits:
             log.warning("a commit failed: %s", failure.text)
 
     async def _auto_commit(self) -> None:
-        if not self._group.has_joined:
-            return
-        try:
-            await self._commit(self._partitions.finished())
-        except KafkaError as error:
-            log.warning("auto-commit: %s", error.text)
+        await self.commit_finished()
 
     async def _commit_between_rounds(self, partitions: Partitions) -> None:
         """Commit what is finished; retry while the group's leader has not synced: until then no commit is taken."""

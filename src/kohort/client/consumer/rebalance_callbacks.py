@@ -91,8 +91,8 @@ class RebalanceCallbacks(RebalanceListener):
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
         self._partitions.stop_serving(partitions)
         if self.processor is not None:
-            await self.processor.release(partitions)
-        async with self._gate.callback(waits=True, is_too_late=lambda: not self._group.is_known):
+            await self.processor.release(partitions, is_lost=self._is_unknown)
+        async with self._gate.callback(waits=True, is_too_late=self._is_unknown):
             try:
                 await self._commits.commit_before_revocation(partitions)
                 await self._call(Callback.REVOKED, self.user.on_partitions_revoked, partitions)
@@ -111,12 +111,15 @@ class RebalanceCallbacks(RebalanceListener):
         self._partitions.stop_serving(partitions)
         try:
             if self.processor is not None:
-                await self.processor.release(partitions, is_lost=True)
+                await self.processor.release(partitions, is_lost=lambda: True)
             async with self._gate.callback(waits=True):
                 self._commits.warn_of_repeated(partitions, "this member lost the partitions")
                 await self._call(Callback.LOST, self.user.on_partitions_lost, partitions)
         finally:
             self._partitions.remove(partitions)
+
+    def _is_unknown(self) -> bool:
+        return not self._group.is_known
 
     async def _call(
         self, callback: Callback, call: Callable[[Partitions], Awaitable[None] | None], partitions: Partitions

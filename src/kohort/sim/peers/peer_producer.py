@@ -62,12 +62,14 @@ class Feeder:
         topics: Mapping[str, int],
         *,
         value: Callable[[int], bytes] = lambda number: b"%d" % number,
+        key: Callable[[bytes], bytes | None] = lambda _: None,
     ) -> None:
         self.number = 0
         """How many records there have been."""
         self._host, self._random, self._observer = place.host, place.random, place.observer
         self._topics = topics
         self._value = value
+        self._key = key
         versions = {Api.PRODUCE: PRODUCE_VERSION}
         self._connections = PeerConnections(place.host.name, "", place, versions=versions)
         self._metadata = PeerMetadata(self._connections, 60_000)
@@ -165,7 +167,7 @@ class Feeder:
                 outgoing.identity, outgoing.sequence = self._identity, 0
             now_ms = self._host.now_ms()
             outgoing.encoded = encode_batch(
-                [Record(0, now_ms, None, value) for value in outgoing.queue[0]],
+                [Record(0, now_ms, self._key(value), value) for value in outgoing.queue[0]],
                 producer_id=outgoing.identity.producer_id,
                 producer_epoch=outgoing.identity.epoch,
                 base_sequence=outgoing.sequence,

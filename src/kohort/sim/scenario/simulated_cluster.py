@@ -87,7 +87,10 @@ LOOK_UP_US = 2_000
 
 
 class SimulatedCluster:
-    """Everything that a plan puts into a world; members are in `slots`. `value` makes the value of the n-th record."""
+    """Everything that a plan puts into a world; members are in `slots`.
+
+    `value` makes the value of the n-th record, `key` its key of that.
+    """
 
     def __init__(
         self,
@@ -95,6 +98,7 @@ class SimulatedCluster:
         scheduler: Scheduler,
         observer: Observer,
         value: Callable[[int], bytes] = lambda number: b"%d" % number,
+        key: Callable[[bytes], bytes | None] = lambda _: None,
     ) -> None:
         self.plan = plan
         self.scheduler = scheduler
@@ -124,7 +128,7 @@ class SimulatedCluster:
         self.is_healed = False
         self.slots: dict[str, MemberSlot] = {}
         self.operator = Operator(self.host("admin"), self.network, self.running_address)
-        self.feeder = Feeder(self.client_place("feed"), self.topics, value=value)
+        self.feeder = Feeder(self.client_place("feed"), self.topics, value=value, key=key)
         self.producers = {
             each.name: ProducerSlot(each, self.host, self.network, self.addresses, self.rng, observer)
             for each in plan.producers

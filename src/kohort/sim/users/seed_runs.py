@@ -24,7 +24,7 @@ from kohort.sim.scenario.world_plan import SECOND_US, Broken, WorldPlan, show_st
 from kohort.sim.trace import RecordedTrace
 from kohort.sim.users.world import World
 from kohort.sim.users.world_driver import WorldBroken
-from kohort.sim.users.world_options import ALL, Faults, WorldOptions, chosen, draw_world
+from kohort.sim.users.world_options import ALL, Faults, WorldOptions, chosen, draw_world, numbered, without_key
 
 Test = Callable[[World], object]
 
@@ -171,6 +171,7 @@ def world(
     faults: Faults = ALL,
     settings: Mapping[str, object] | None = None,
     values: Callable[[int], bytes] | None = None,
+    keys: Callable[[bytes], bytes | None] | None = None,
 ) -> Callable[[TestT], Callable[..., None]]: ...
 
 
@@ -185,6 +186,7 @@ def world(
     faults: Faults = ALL,
     settings: Mapping[str, object] | None = None,
     values: Callable[[int], bytes] | None = None,
+    keys: Callable[[bytes], bytes | None] | None = None,
 ) -> Any:
     """Run a test in simulated worlds: a broker, records, and as many instances of a program as it starts.
 
@@ -192,7 +194,7 @@ def world(
     gives each topic's partitions, by default {"orders": 4}. `instances` and `seconds`, for how long faults happen, are
     drawn where they are not given. `faults` is "all", names of faults, or None: then nothing happens but what the test
     does, and one world is enough. `settings` are the broker's, with dots or underscores. `values` makes the value of
-    the n-th record, by default its number.
+    the n-th record, by default its number, and `keys` a record's key of its value, by default none.
 
     Raises, when the test is run, `WorldFailed` for the first seed that fails.
     """
@@ -203,7 +205,8 @@ def world(
         faults=chosen(faults),
         is_led_by_hand=faults is None,
         settings={name.replace("_", "."): _text(value) for name, value in (settings or {}).items()},
-        **({} if values is None else {"value": values}),
+        value=values or numbered,
+        key=keys or without_key,
     )
     if seeds is None:
         seeds = 1 if faults is None else SEEDS

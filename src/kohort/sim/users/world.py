@@ -46,7 +46,7 @@ class World:
         self._is_led_by_hand = options.is_led_by_hand
         self._driver = WorldDriver(plan, observers)
         self._scheduler = self._driver.scheduler
-        self._cluster = SimulatedCluster(plan, self._scheduler, self._driver.observer, options.value)
+        self._cluster = SimulatedCluster(plan, self._scheduler, self._driver.observer, options.value, options.key)
         self._programs = ProgramCluster(self._cluster, self._driver)
         self._faults = FaultInjector(self._cluster)
         self._main: Main | None = None

@@ -31,6 +31,15 @@ FIXED = {"group.consumer.migration.policy": "bidirectional", "kohort.group.migra
 Faults = str | Iterable[str] | None
 
 
+def numbered(number: int) -> bytes:
+    """Return the value of the n-th record where a test makes none."""
+    return b"%d" % number
+
+
+def without_key(_: bytes) -> None:
+    """Return no key: where a test makes none, records have none."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
     """What a test wants of its worlds. What is None is drawn."""
@@ -42,8 +51,10 @@ class WorldOptions:
     is_led_by_hand: bool = False
     """Whether nothing happens but what the test does: no faults, no late starts, no records."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    value: Callable[[int], bytes] = lambda number: b"%d" % number
+    value: Callable[[int], bytes] = numbered
     """Makes the value of the n-th record."""
+    key: Callable[[bytes], bytes | None] = without_key
+    """Makes a record's key of its value."""
 
 
 def chosen(faults: Faults) -> tuple[FaultKind, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from kohort.client.consumer.partition_state import PartitionState, PartitionTabl
 from kohort.client.consumer.processing.dead_letters import DeadLetterWriter
 from kohort.client.consumer.processing.error_policies import DeadLetter, Outcome, Retry, seconds_of
 from kohort.client.consumer.processing.process_settings import ProcessSettings
+from kohort.client.consumer.processing.prompt_commits import PromptCommits
 from kohort.client.consumer.processing.schedule import PartitionWork, Schedule, WorkItem
 from kohort.client.synchronization import BackgroundTasks, BroadcastEvent
 from kohort.model.ids import TopicPartition
@@ -51,7 +52,10 @@ class _Run:
 
 
 class Processor:
-    """The work of one `process`. `changed` is notified when there may be room again, and when a failure ends it all."""
+    """The work of one `process`. `changed` is notified when there may be room again, and when a failure ends it all.
+
+    `commit` is that of `PromptCommits`.
+    """
 
     def __init__(
         self,
@@ -60,6 +64,7 @@ class Processor:
         changed: BroadcastEvent,
         config: ConsumerConfig,
         metrics: ConsumerMetrics,
+        commit: Callable[[], Awaitable[bool]],
     ) -> None:
         self._settings = settings
         self._is_coroutine = settings.is_coroutine
@@ -67,13 +72,13 @@ class Processor:
         self._changed = changed
         self._deserializers = config.deserializers
         self._metrics = metrics
+        self._commits = PromptCommits(commit, settings.at_once)
         self._letters = DeadLetterWriter(config, config.group_id or "")
         self._schedule = Schedule(settings.ordering)
         self._works: dict[TopicPartition, PartitionWork] = {}
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._workers = BackgroundTasks("kohort handler")
         self._watching = asyncio.create_task(self._watch(), name="kohort handlers watch")
-        self._run_ended = BroadcastEvent()
         self._releasing = 0
         self._failure: BaseException | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -119,16 +124,21 @@ class Processor:
         self._schedule.add(work, records)
         self._start_workers()
 
-    async def release(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the work on partitions: what runs may finish, in time, unless they are lost to this member already."""
+    async def release(
+        self, partitions: Iterable[TopicPartition], *, is_lost: Callable[[], bool] = lambda: False
+    ) -> None:
+        """End the work on partitions: what runs may finish, in time, until they are lost to this member.
+
+        Once `is_lost`, which is asked each time that `changed` is notified, nothing of it could be committed.
+        """
         works = {work for each in partitions if (work := self._works.get(each)) is not None}
         self._schedule.drop(works.__contains__)
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + (0 if is_lost else self._settings.revocation_timeout_ms / 1000)
+        until_s = loop.time() + self._settings.revocation_timeout_ms / 1000
         self._releasing += 1
         try:
-            while (runs := self._runs_of(works)) and loop.time() < until_s:
-                await self._run_ended.wait(until_s)
+            while (runs := self._runs_of(works)) and loop.time() < until_s and not is_lost():
+                await self._changed.wait(until_s)
         finally:
             self._releasing -= 1
         for work in works:  # which two may wait for: a rebalance, and the end of `process`
@@ -148,6 +158,7 @@ class Processor:
     async def stop(self) -> None:
         """End everything, whatever runs."""
         self._watching.cancel()
+        await self._commits.stop()
         for task in self._runs:
             task.cancel()
         for work in {item.work for run in self._runs.values() for item in run.items}:
@@ -186,7 +197,7 @@ class Processor:
                 run.items = []
                 in_a_row += 1
                 if self._releasing:
-                    self._run_ended.notify()
+                    self._changed.notify()
                 if not in_a_row % _IN_A_ROW:
                     await asyncio.sleep(0)
         finally:
@@ -196,7 +207,7 @@ class Processor:
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
         self._runs.pop(task, None)
         if self._releasing:
-            self._run_ended.notify()
+            self._changed.notify()
 
     async def _handle(self, items: list[WorkItem]) -> None:
         try:
@@ -249,6 +260,7 @@ class Processor:
         for item in items:
             if not item.work.is_dropped:
                 item.work.finished.finish(item.record.offset)
+        self._commits.finished(len(items))
         self._schedule.leave(items)
         self._completed += 1
         if not self._schedule.ready or not self._completed % _IN_A_ROW:

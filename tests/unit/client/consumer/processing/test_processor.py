@@ -1,4 +1,4 @@
-"""What becomes of a call whose records are of several partitions when one of them is released."""
+"""What becomes of calls of the handler when their partitions are released, or lost."""
 
 from __future__ import annotations
 
@@ -25,6 +25,19 @@ def one_record(partition: TopicPartition) -> Batch[Any, Any]:
     return Batch(partition, VisibleBatches([], None, 1, None), first_offset=0, high_watermark=1, records=[record])
 
 
+async def take_all() -> bool:
+    return True
+
+
+def processor_of(settings: ProcessSettings) -> tuple[Processor, PartitionTable, BroadcastEvent]:
+    """Return a processor of two partitions, their table, and the event that both share."""
+    table, changed = PartitionTable(), BroadcastEvent()
+    table.add([T0, T1])
+    config = ConsumerConfig(bootstrap_servers="h:9092", group_id="g")
+    metrics = ConsumerMetrics(RebalanceMetrics(300_000))
+    return Processor(settings, table, changed, config, metrics, take_all), table, changed
+
+
 def test_a_call_that_is_cancelled_for_one_partition_is_made_again_for_the_records_of_the_others() -> None:
     calls: list[list[int]] = []
 
@@ -38,11 +51,8 @@ def test_a_call_that_is_cancelled_for_one_partition_is_made_again_for_the_record
                 await asyncio.Event().wait()
             again.set()
 
-        table = PartitionTable()
-        table.add([T0, T1])
         settings = ProcessSettings(handler=handler, batch=2, revocation_timeout_ms=0)
-        config = ConsumerConfig(bootstrap_servers="h:9092", group_id="g")
-        processor = Processor(settings, table, BroadcastEvent(), config, ConsumerMetrics(RebalanceMetrics(300_000)))
+        processor, table, _ = processor_of(settings)
         async with asyncio.timeout(10):
             processor.add(one_record(T0))
             processor.add(one_record(T1))
@@ -55,3 +65,26 @@ def test_a_call_that_is_cancelled_for_one_partition_is_made_again_for_the_record
 
     asyncio.run(scenario())
     assert calls == [[0, 1], [1]]
+
+
+def test_a_member_that_is_fenced_while_its_partitions_are_revoked_waits_for_their_calls_no_longer() -> None:
+    async def scenario() -> None:
+        began, is_fenced = asyncio.Event(), False
+
+        async def handler(_: Record[Any, Any]) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        processor, _, changed = processor_of(ProcessSettings(handler=handler, revocation_timeout_ms=3_600_000))
+        async with asyncio.timeout(10):
+            processor.add(one_record(T0))
+            await began.wait()
+            release = asyncio.create_task(processor.release([T0], is_lost=lambda: is_fenced))
+            await asyncio.sleep(0)
+            is_fenced = True
+            changed.notify()
+            await release
+        assert not processor.running
+        await processor.stop()
+
+    asyncio.run(scenario())
