@@ -11,11 +11,24 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from tests.quality import wrong_assignors, wrong_coordinator, wrong_members, wrong_replay, wrong_transactions
+from tests.quality import (
+    wrong_assignors,
+    wrong_coordinator,
+    wrong_members,
+    wrong_process,
+    wrong_replay,
+    wrong_transactions,
+)
+from tests.sim.process_programs import CLEAN as COMING_AND_GOING
+from tests.sim.process_programs import WITH_FAILURES, ProgramWorlds
 
+from kohort.sim.checks.invariants import AT_LEAST_ONCE
 from kohort.sim.peers.client_kinds import KINDS
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan, WorldStep
 from kohort.sim.swarm.seed_plan import CLEAN
+
+CHECKED = AssertionError.__name__
+"""What a world breaks where the check of its own test fails."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,8 @@ class Exhibit:
     """How many transactional producers the worlds have in which it is looked for."""
     worlds: Callable[[WorldPlan], WorldPlan] = lambda plan: plan
     """Makes the world in which it is looked for of the one that a seed gives."""
+    program: ProgramWorlds | None = None
+    """The worlds of a program in which it is looked for, in the place of the swarm's."""
     is_compared: bool = False
     """Whether it shows in a sum: restarts of eager groups stand still longer than with every improvement off."""
 
@@ -505,6 +520,67 @@ EXHIBITS = (
         budget=50,
         mutation=wrong_coordinator.causes_by_bytes,
         is_quick=True,
+    ),
+    Exhibit(
+        name="parallel-consumer#365",
+        link="confluentinc/parallel-consumer#365",
+        title="What finished above the committed offset is forgotten at a rebalance",
+        story=(
+            "A service that handled many records at once, in the order of their keys, handled a lot of them twice when "
+            "a member joined and left. "
+            "What had finished above the committed offset was written every five seconds, and not when partitions were "
+            "revoked, so their next owner did not have it. "
+            "Here the last commit before a revocation lists it, and the next owner skips it."
+        ),
+        caught_by=(CHECKED,),
+        budget=20,
+        mutation=wrong_process.forget_what_finished,
+        program=COMING_AND_GOING,
+    ),
+    Exhibit(
+        name="PostHog#80897",
+        link="PostHog/posthog#80897",
+        title="What finishes while partitions are revoked is not committed",
+        story=(
+            "A message was posted twice for one event, minutes apart, without a retry in the log. "
+            "When partitions were revoked the consumer fenced their offsets first and then waited for what was under "
+            "way, so what ended in that time was refused, and the next owner did it again. "
+            "It waits first and fences second since, as `process` does."
+        ),
+        caught_by=(CHECKED,),
+        budget=20,
+        mutation=wrong_process.fence_before_the_wait,
+        program=COMING_AND_GOING,
+    ),
+    Exhibit(
+        name="highest finished",
+        link="docs/guide/services.md",
+        title="The offset behind the highest record that has finished is committed",
+        story=(
+            "Programs that start a task for each record and commit when one ends lose records at the next restart. "
+            "A later record often finishes first, and a commit behind it counts those before it, too, which still run. "
+            "`process` commits the lowest offset that has not finished."
+        ),
+        caught_by=(AT_LEAST_ONCE.name, CHECKED),
+        budget=20,
+        mutation=wrong_process.commit_the_highest,
+        program=WITH_FAILURES,
+        is_quick=True,
+    ),
+    Exhibit(
+        name="cancelled and committed",
+        link="docs/guide/services.md",
+        title="A record whose handler was cancelled counts as finished",
+        story=(
+            "A handler that does not end in time is cancelled when its partition is revoked, and nobody handled its "
+            "record again. "
+            "The task had ended, which the program took for success, and the last commit went past the record. "
+            "A record is finished only when its handler has returned."
+        ),
+        caught_by=(AT_LEAST_ONCE.name, CHECKED),
+        budget=100,
+        mutation=wrong_process.commit_what_was_cancelled,
+        program=COMING_AND_GOING,
     ),
 )
 """In the order in which the museum shows them."""

@@ -15,6 +15,8 @@ from kohort.sim.checks.checker import NO_DEFECT
 from kohort.sim.checks.invariants import STANDSTILL_BOUNDED
 from kohort.sim.swarm.seed_plan import draw_plan
 from kohort.sim.swarm.world_run import run
+from kohort.sim.users.seed_runs import run_plan
+from kohort.sim.users.world_options import draw_world
 
 STARTS = (1, 100_001, 200_001, 300_001, 400_001)
 """From which seeds a bug is looked for: what one finds by chance, another must find too."""
@@ -114,6 +116,10 @@ def _next_broken(wanted: Exhibit, start: int, count: int) -> tuple[int, str, str
 def _broken(seed: int, wanted: Exhibit) -> tuple[str, str] | None:
     try:
         with _patience():
+            if wanted.program is not None:
+                course, options = wanted.program
+                failure = run_plan(course, draw_world(seed, options), options)
+                return None if failure is None else (failure.broken.invariant, failure.broken.sentence)
             broken = run(wanted.worlds(draw_plan(seed, producers=wanted.producers))).broken
     except StandsStill:
         return NO_DEFECT, "an event takes for ever"

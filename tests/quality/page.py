@@ -17,7 +17,7 @@ simulator. Each is a small mutation in `tests/quality`: production code has no s
 `make museum` does it again, from {starts} starting seeds each, and writes this page. *Found* is from how many of them
 the bug was found within its budget; *seeds* is the median of how many worlds that took, the one that broke included;
 *by* are the [invariants](invariants.md) that broke, the most frequent first. `NoDefect` is no invariant of groups:
-our code raises nothing that it should not, and comes to an end.
+our code raises nothing that it should not, and comes to an end. `AssertionError` is the check of a world's own test.
 
 | bug | what | found | seeds | budget | by |
 |---|---|---|---|---|---|

@@ -8,10 +8,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from kohort import CooperativeStickyAssignor, Record, Retry, TopicPartition
 from kohort.sim import Instance, World
+from kohort.sim.users.world_options import WorldOptions, chosen
 
 KINDS: tuple[Callable[[Instance], dict[str, Any]], ...] = (
     lambda _: {},
@@ -129,3 +130,39 @@ class Service:
                 age_s = min(ages, default=float("inf"))
                 text = f"{place} was handled again: {call.instance} had finished it {age_s:.3f} s before it was killed"
                 assert age_s <= within_s, text
+
+
+# -- courses of worlds
+
+
+def whatever_fails(world: World) -> None:
+    """Let faults happen: each record is handled, and each key in order."""
+    service = Service(world)
+    service.start()
+    world.run()
+    world.settle()
+    service.check_all_handled()
+    service.check_order()
+
+
+def members_come_and_go(world: World) -> None:
+    """Start and close members: each record is handled once."""
+    service = Service(world)
+    service.start()
+    world.run()
+    world.settle()
+    service.check_order()
+    assert not service.twice, "each record is handled once"
+
+
+class ProgramWorlds(NamedTuple):
+    """The course of a world, and what is drawn for it."""
+
+    course: Callable[[World], None]
+    options: WorldOptions
+
+
+FAILING = ("kill member", "close member", "freeze member", "kill node", "partition")
+COMING = ("close member",)
+WITH_FAILURES = ProgramWorlds(whatever_fails, WorldOptions(faults=chosen(FAILING), key=key_of))
+CLEAN = ProgramWorlds(members_come_and_go, WorldOptions(faults=chosen(COMING), key=key_of))

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.sim.process_programs import Service, key_of
+from tests.sim.process_programs import COMING, FAILING, Service, key_of, members_come_and_go, whatever_fails
 
 import kohort.sim
 from kohort.sim import World
 
-FAULTS = ["kill member", "close member", "freeze member", "kill node", "partition"]
 REPEATED_S = 0.11
 """What finished so long before a kill is committed: 100 ms pass between two commits, and less than 10 until it is."""
 
 
-@kohort.sim.world(seeds=20, faults=FAULTS, keys=key_of)
+@kohort.sim.world(seeds=20, faults=FAILING, keys=key_of)
 def test_whatever_fails_each_record_is_handled_and_each_key_in_order(world: World) -> None:
-    service = Service(world)
-    service.start()
-    world.run()
-    world.settle()
-    service.check_all_handled()
-    service.check_order()
+    whatever_fails(world)
 
 
-@kohort.sim.world(seeds=20, faults=["close member"], keys=key_of)
+@kohort.sim.world(seeds=20, faults=COMING, keys=key_of)
 def test_where_members_only_come_and_go_each_record_is_handled_once(world: World) -> None:
-    service = Service(world)
-    service.start()
-    world.run()
-    world.settle()
-    service.check_order()
-    assert not service.twice
+    members_come_and_go(world)
 
 
 @kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)
