@@ -299,6 +299,34 @@ def test_a_failed_record_is_tried_again_after_each_delay_while_its_key_waits_and
     run(scenario)
 
 
+def test_a_restart_forgets_neither_attempts_nor_the_time_of_the_next_one(broker: EmbeddedBroker) -> None:
+    seen = Seen()
+    policy = Retry(["10ms", "1h"], then="skip")
+
+    async def handler(record: Any) -> None:
+        seen.append(record.offset)
+        if record.offset == 0:
+            raise TimeoutError
+
+    async def scenario() -> None:
+        await write(broker, [b"v"] * 3)
+        async with processing(member(broker), handler, on_error=policy):
+            await seen.until(lambda: seen.count(0) == 2 and len(seen) == 4)
+        del seen[:]
+        await write(broker, [b"v"])
+        async with processing(member(broker), handler, on_error=policy):
+            await seen.until(lambda: bool(seen))
+        assert seen == [3]
+        del seen[:]
+        # Policies without such a delay do not have it wait; the third attempt is its last.
+        async with processing(member(broker), handler, on_error=Retry([0, 0], then="skip")):
+            await seen.until(lambda: bool(seen))
+        assert seen == [0]
+        assert (await committed(broker))[T0] == OffsetAndMetadata(4, "", -1)
+
+    run(scenario)
+
+
 def test_after_the_last_attempt_the_record_goes_to_the_dead_letter_topic_as_it_came(broker: EmbeddedBroker) -> None:
     def handler(record: Any) -> None:
         raise ValueError(f"no price in {record.value['id']}")

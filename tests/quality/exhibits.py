@@ -572,8 +572,8 @@ EXHIBITS = (
         link="docs/guide/services.md",
         title="A record whose handler was cancelled counts as finished",
         story=(
-            "A handler that does not end in time is cancelled when its partition is revoked, and nobody handled its "
-            "record again. "
+            "A handler that does not end in time is cancelled when its partition is revoked, and its record was never "
+            "handled. "
             "The task had ended, which the program took for success, and the last commit went past the record. "
             "A record is finished only when its handler has returned."
         ),

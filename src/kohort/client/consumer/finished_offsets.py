@@ -1,17 +1,19 @@
-"""Which records of a partition have finished, though not in order, and how a commit remembers them.
+"""Which records of a partition have finished, though not in order, which wait for an attempt, and how commits list it.
 
 A commit is the lowest unfinished offset; its metadata lists the finished offsets above it, so the next owner of the
 partition skips them. The text is printable, since tools show it: `kohort1:` and base64 (URL alphabet, no padding) of
-varints: the committed offset, then the lengths of runs of offsets from it on, unfinished and finished in turn. The law:
-an offset is listed only if its record has finished; one without a record (compacted, a transaction's marker) counts as
-finished once a later record was taken.
+varints: the committed offset, then the lengths of runs of offsets from it on, unfinished and finished in turn; then
+what waits, if it fits: a full stop and base64 of a time in seconds, and for each record the offsets since the one
+before, twice its attempts and whether its lane waits too, and the seconds after that time. The law: an offset is listed
+only if its record has finished; one without a record (compacted, a marker) has, once a later record was taken.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
+from typing import NamedTuple
 
 PREFIX = "kohort1:"
 METADATA_BYTES = 4_096
@@ -19,6 +21,14 @@ METADATA_BYTES = 4_096
 
 _MOST_RUNS = 10_000
 """More than fit into any metadata of 4,096 bytes: what claims more is invalid."""
+
+
+class Waiting(NamedTuple):
+    """A record that has failed. `due_ms` is when its next attempt is due, `has_lane` whether its lane waits for it."""
+
+    attempts: int
+    due_ms: int
+    has_lane: bool
 
 
 class NotRuns(ValueError):
@@ -48,10 +58,12 @@ def _varints(data: bytes) -> Iterator[int]:
         raise NotRuns("the last number is cut off")
 
 
-def metadata_of(offset: int, finished: Iterable[range], limit: int = METADATA_BYTES) -> str:
+def metadata_of(
+    offset: int, finished: Iterable[range], limit: int = METADATA_BYTES, waiting: Mapping[int, Waiting] | None = None
+) -> str:
     """Return the metadata of a commit at `offset`: as many of the finished ranges above it, in order, as fit.
 
-    `limit` is in bytes. Without a range that fits, the text is empty.
+    Behind them is what waits, as far as there is room. `limit` is in bytes. Where nothing fits, the text is empty.
     """
     data, at = _varint(offset), offset
     fits = (limit - len(PREFIX)) * 3 // 4
@@ -62,19 +74,43 @@ def metadata_of(offset: int, finished: Iterable[range], limit: int = METADATA_BY
             break
         data += more
         at, is_empty = run.stop, False
-    return "" if is_empty else PREFIX + urlsafe_b64encode(data).rstrip(b"=").decode()
+    text = PREFIX + _text_of(data)
+    if waiting and (behind := _waiting_text(offset, waiting, limit - len(text) - 1)):
+        return f"{text}.{behind}"
+    return "" if is_empty else text
+
+
+def _waiting_text(offset: int, waiting: Mapping[int, Waiting], limit: int) -> str:
+    due_s = {at: -(-each.due_ms // 1000) for at, each in waiting.items()}
+    first_s, before = min(due_s.values()), offset
+    data, fits, is_empty = _varint(first_s), limit * 3 // 4, True
+    for at, each in sorted(waiting.items()):
+        more = _varint(at - before) + _varint(2 * each.attempts + each.has_lane) + _varint(due_s[at] - first_s)
+        if len(data) + len(more) > fits:
+            break
+        data, before, is_empty = data + more, at, False
+    return "" if is_empty else _text_of(data)
+
+
+def waiting_of(offset: int, metadata: str) -> dict[int, Waiting]:
+    """Return the records that wait for an attempt at a committed offset, by their offsets. Raises `NotRuns`."""
+    if not (text := metadata.removeprefix(PREFIX).partition(".")[2]):
+        return {}
+    first_s, *numbers = _numbers_of(text) or [0, 0]
+    if len(numbers) % 3:
+        raise NotRuns("what waits is cut off")
+    found: dict[int, Waiting] = {}
+    for since, attempts, after_s in zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True):
+        offset += since
+        found[offset] = Waiting(attempts // 2, (first_s + after_s) * 1000, bool(attempts % 2))
+    return found
 
 
 def finished_of(offset: int, metadata: str) -> list[range]:
     """Return the finished ranges above a committed offset that its metadata lists. Raises `NotRuns`."""
     if not metadata.startswith(PREFIX):
         raise NotRuns("it was not written by this client, or by another version of it")
-    text = metadata.removeprefix(PREFIX)
-    try:
-        data = b64decode((text + "=" * (-len(text) % 4)).encode("ascii"), altchars=b"-_", validate=True)
-    except ValueError as error:
-        raise NotRuns(f"it is not base64: {error}") from None
-    numbers = list(_varints(data))
+    numbers = _numbers_of(metadata.removeprefix(PREFIX).partition(".")[0])
     if not numbers or numbers[0] != offset:
         raise NotRuns(f"it belongs to offset {numbers[0] if numbers else 'none'}, not to {offset}")
     if len(numbers) % 2 == 0 or len(numbers) > _MOST_RUNS or 0 in numbers[2:]:
@@ -90,17 +126,37 @@ def finished_of(offset: int, metadata: str) -> list[range]:
 
 def shortened(offset: int, metadata: str, limit: int) -> str:
     """Return the metadata of a commit at `offset` cut to at most `limit` bytes. Raises `NotRuns`."""
-    return metadata_of(offset, finished_of(offset, metadata), limit)
+    return metadata_of(offset, finished_of(offset, metadata), limit, waiting_of(offset, metadata))
+
+
+def _text_of(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _numbers_of(text: str) -> list[int]:
+    try:
+        data = b64decode((text + "=" * (-len(text) % 4)).encode("ascii"), altchars=b"-_", validate=True)
+    except ValueError as error:
+        raise NotRuns(f"it is not base64: {error}") from None
+    return list(_varints(data))
 
 
 class FinishedOffsets:
     """The unfinished records of one partition, and by them the finished ones.
 
     `next_offset` is behind the last record that was taken. What a former owner finished above it is in `_ahead`.
+    `waiting` are the unfinished records that have failed, by their offsets.
     """
 
-    def __init__(self, offset: int, finished: Iterable[range] = (), limit: int = METADATA_BYTES) -> None:
+    def __init__(
+        self,
+        offset: int,
+        finished: Iterable[range] = (),
+        limit: int = METADATA_BYTES,
+        waiting: Mapping[int, Waiting] | None = None,
+    ) -> None:
         self.next_offset = offset
+        self.waiting = dict(waiting or {})
         self.limit = limit
         self._open: dict[int, None] = {}
         self._ahead = list(finished)
@@ -123,6 +179,8 @@ class FinishedOffsets:
     def finish(self, offset: int) -> None:
         """Count the record at `offset` as finished."""
         del self._open[offset]
+        if self.waiting:
+            self.waiting.pop(offset, None)
 
     @property
     def unfinished(self) -> int:
@@ -159,7 +217,7 @@ class FinishedOffsets:
 
     def metadata(self) -> str:
         """Return the metadata of a commit at `offset`; `limit` 0 leaves it empty."""
-        return metadata_of(self.offset, self.finished(), self.limit)
+        return metadata_of(self.offset, self.finished(), self.limit, self.waiting)
 
     @property
     def room(self) -> int:

@@ -6,7 +6,16 @@ import random
 
 import pytest
 
-from kohort.client.consumer.finished_offsets import PREFIX, FinishedOffsets, NotRuns, finished_of, metadata_of
+from kohort.client.consumer.finished_offsets import (
+    PREFIX,
+    FinishedOffsets,
+    NotRuns,
+    Waiting,
+    finished_of,
+    metadata_of,
+    shortened,
+    waiting_of,
+)
 
 
 def listed(work: FinishedOffsets) -> set[int]:
@@ -110,6 +119,35 @@ def test_where_commits_take_no_metadata_it_is_empty_and_needs_no_room() -> None:
     assert work.room > 0
 
 
+def test_what_waits_for_an_attempt_stands_behind_what_has_finished_until_it_has_finished_too() -> None:
+    work = FinishedOffsets(10)
+    work.take(range(10, 16), 16)
+    work.waiting = {10: Waiting(2, 1_700_000_001_000, True), 14: Waiting(1, 1_700_003_600_500, False)}
+    work.finish(12)
+    text = work.metadata()
+    assert finished_of(10, text) == [range(12, 13)]
+    assert waiting_of(10, text) == {
+        10: Waiting(2, 1_700_000_001_000, True),
+        14: Waiting(1, 1_700_003_601_000, False),
+    }, "in whole seconds, and no earlier"
+    work.finish(10)
+    work.finish(14)
+    assert waiting_of(work.offset, work.metadata()) == {}
+
+
+def test_of_what_waits_as_much_is_listed_as_what_has_finished_leaves_room_for() -> None:
+    waiting = {at: Waiting(1, at * 1000, True) for at in range(0, 400, 2)}
+    text = metadata_of(0, [range(1, 2), range(3, 4)], 100, waiting)
+    assert len(text) <= 100
+    found = waiting_of(0, text)
+    assert 10 < len(found) < 30
+    assert found.items() <= waiting.items()
+    less = shortened(0, text, 60)
+    assert len(less) <= 60
+    assert finished_of(0, less) == finished_of(0, text)
+    assert 0 < len(waiting_of(0, less)) < len(found)
+
+
 @pytest.mark.parametrize(
     ("offset", "metadata", "why"),
     [
@@ -135,6 +173,7 @@ def test_no_rubbish_raises_anything_else() -> None:
         text = PREFIX + "".join(draw.choices("ABCabc019_-=é \x00", k=draw.randint(0, 40)))
         try:
             found = finished_of(0, text)
+            waiting_of(0, text + "." + text.removeprefix(PREFIX))
         except NotRuns:
             continue
         assert all(run.start >= 0 and len(run) for run in found), text

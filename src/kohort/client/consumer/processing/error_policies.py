@@ -1,7 +1,7 @@
 """What becomes of a record whose handler fails: it stops the consumer, is tried again, or goes to another topic.
 
 The law: a record is finished only when its handler has returned, a dead-letter topic has it, or its policy is to skip
-it. Delays are in memory: a record that waits is unfinished, so after a restart or a move its first attempt comes again.
+it. One that waits for its next attempt is unfinished; its attempts are in what is committed, as far as they fit there.
 """
 
 from __future__ import annotations
@@ -115,6 +115,12 @@ class ErrorPolicies:
         """Every topic for dead letters."""
         outcomes = [each.then if isinstance(each, Retry) else each for each in self._policies]
         return frozenset(each.topic for each in outcomes if isinstance(each, DeadLetter))
+
+    @property
+    def longest_s(self) -> float:
+        """The longest delay, in seconds."""
+        retries = [each for each in self._policies if isinstance(each, Retry)]
+        return max((seconds_of(delay) for each in retries for delay in each.delays), default=0.0)
 
     def of(self, error: Exception) -> OnError:
         """Return the policy for an exception of a handler."""

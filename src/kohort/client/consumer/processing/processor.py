@@ -17,7 +17,7 @@ from typing import Any
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.finished_offsets import FinishedOffsets, NotRuns, finished_of
+from kohort.client.consumer.finished_offsets import FinishedOffsets, NotRuns, Waiting, finished_of, waiting_of
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.client.consumer.processing.dead_letters import DeadLetterWriter
 from kohort.client.consumer.processing.error_policies import DeadLetter, Outcome, Retry, seconds_of
@@ -26,6 +26,7 @@ from kohort.client.consumer.processing.prompt_commits import PromptCommits
 from kohort.client.consumer.processing.schedule import PartitionWork, Schedule, WorkItem
 from kohort.client.synchronization import BackgroundTasks, BroadcastEvent
 from kohort.model.ids import TopicPartition
+from kohort.net.environment import wall_clock
 
 log = logging.getLogger(__name__)
 
@@ -77,11 +78,13 @@ class Processor:
         self._schedule = Schedule(settings.ordering)
         self._works: dict[TopicPartition, PartitionWork] = {}
         self._runs: dict[asyncio.Task[None], _Run] = {}
+        self._waiting: dict[asyncio.TimerHandle, list[WorkItem]] = {}
         self._workers = BackgroundTasks("kohort handler")
         self._watching = asyncio.create_task(self._watch(), name="kohort handlers watch")
         self._releasing = 0
         self._failure: BaseException | None = None
         self._threads: ThreadPoolExecutor | None = None
+        self._wall_ms = wall_clock()
         self._most = max(_LEAST_AHEAD, _LOOK_AHEAD * settings.at_once)
         self._completed = 0
 
@@ -113,6 +116,7 @@ class Processor:
             if (old := self._works.get(batch.partition)) is not None:  # its position was moved
                 self._schedule.drop({old}.__contains__)
                 old.is_dropped = True
+                self._forget_waiting()
             state.finished = _finished_before(state, batch.first_offset)
             self._works[batch.partition] = PartitionWork(batch.partition, state.finished)
         work = self._works[batch.partition]
@@ -121,7 +125,10 @@ class Processor:
         if len(taken) < len(records):
             wanted = set(taken)
             records = [record for record in records if record.offset in wanted]
-        self._schedule.add(work, records)
+        for item in self._schedule.add(work, records):
+            # Of another clock, perhaps: no longer than the policies may have it wait.
+            left_s = (item.due_ms - self._wall_ms()) / 1000
+            self._come_back_in(min(max(0.0, left_s), self._settings.policies.longest_s), [item])
         self._start_workers()
 
     async def release(
@@ -145,6 +152,7 @@ class Processor:
             work.is_dropped = True
             if self._works.get(work.partition) is work:
                 del self._works[work.partition]
+        self._forget_waiting()
         for task, run in runs.items():
             first = run.items[0]
             text = "%s: %s did not finish offset %d, key %r, in time: it is cancelled, and the next owner handles it"
@@ -161,6 +169,8 @@ class Processor:
         await self._commits.stop()
         for task in self._runs:
             task.cancel()
+        for timer in self._waiting:
+            timer.cancel()
         for work in {item.work for run in self._runs.values() for item in run.items}:
             work.is_dropped = True
         if workers := tuple(self._workers):
@@ -260,7 +270,7 @@ class Processor:
         for item in items:
             if not item.work.is_dropped:
                 item.work.finished.finish(item.record.offset)
-        self._commits.finished(len(items))
+        self._commits.note(len(items))
         self._schedule.leave(items)
         self._completed += 1
         if not self._schedule.ready or not self._completed % _IN_A_ROW:
@@ -281,7 +291,13 @@ class Processor:
                 if policy.order == "none":
                     for item in items:
                         self._schedule.leave_lane(item)
-                asyncio.get_running_loop().call_later(delay_s, self._come_back, items)
+                due_ms = self._wall_ms() + round(delay_s * 1000)
+                for item in items:
+                    item.work.finished.waiting[item.record.offset] = Waiting(
+                        item.attempts, due_ms, item.lane is not None
+                    )
+                self._commits.note(len(items))
+                self._come_back_in(delay_s, items)
                 return
             policy = policy.then
         await self._end_attempts(items, error, policy)
@@ -305,6 +321,21 @@ class Processor:
             self._end_with(error)
             return
         self._finish(items)
+
+    def _come_back_in(self, delay_s: float, items: list[WorkItem]) -> None:
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle = loop.call_later(delay_s, lambda: self._come_back(self._waiting.pop(timer)))
+        self._waiting[timer] = items
+
+    def _forget_waiting(self) -> None:
+        """Let go of what waits for an attempt in partitions that were released."""
+        for timer, items in list(self._waiting.items()):
+            self._schedule.leave([item for item in items if item.work.is_dropped])
+            if kept := [item for item in items if not item.work.is_dropped]:
+                self._waiting[timer] = kept
+            else:
+                timer.cancel()
+                del self._waiting[timer]
 
     def _come_back(self, items: list[WorkItem]) -> None:
         """Have records handled once more, but for those of partitions that were released: a batch may have both."""
@@ -347,7 +378,10 @@ def _finished_before(state: PartitionState, first_offset: int) -> FinishedOffset
     """Return what a former owner finished, as the commit has it at which this member begins to read."""
     if state.committed_metadata and state.committed == first_offset:
         try:
-            return FinishedOffsets(first_offset, finished_of(first_offset, state.committed_metadata))
+            text = state.committed_metadata
+            return FinishedOffsets(
+                first_offset, finished_of(first_offset, text), waiting=waiting_of(first_offset, text)
+            )
         except NotRuns as why:
             text = (
                 "%s: the metadata of the commit at offset %d lists no finished records: %s; all that follows is handled"

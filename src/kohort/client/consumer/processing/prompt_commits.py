@@ -28,8 +28,8 @@ class PromptCommits:
         self._changed = BroadcastEvent()
         self._task = asyncio.create_task(self._run(), name="kohort commits of finished records")
 
-    def finished(self, count: int) -> None:
-        """Note that so many more records have finished."""
+    def note(self, count: int) -> None:
+        """Note that so many more records have finished, or have failed and wait."""
         before = self._finished
         self._finished += count
         if not before or before < self._enough <= self._finished:

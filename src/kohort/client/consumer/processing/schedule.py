@@ -33,15 +33,16 @@ class PartitionWork:
 
 
 class WorkItem:
-    """A record on its way through a handler. `attempts` counts how often it has failed."""
+    """A record on its way through a handler. `attempts` counts how often it has failed, `due_ms` is as in `Waiting`."""
 
-    __slots__ = ("attempts", "lane", "record", "size", "work")
+    __slots__ = ("attempts", "due_ms", "lane", "record", "size", "work")
 
     def __init__(self, work: PartitionWork, record: Record, lane: Hashable) -> None:
         self.work = work
         self.record = record
         self.lane = lane
         self.attempts = 0
+        self.due_ms = 0
         self.size = len(record.key or b"") + len(record.value or b"")
 
 
@@ -82,14 +83,27 @@ class Schedule:
         """How many records may be handled now."""
         return len(self._ready)
 
-    def add(self, work: PartitionWork, records: Iterable[Record]) -> None:
-        """Add records of one partition in their order."""
-        lanes, lane_of, partition = self._lanes, self._lane_of, work.partition
+    def add(self, work: PartitionWork, records: Iterable[Record]) -> list[WorkItem]:
+        """Add records of one partition in their order; return those that wait, for `come_back` when they are due.
+
+        These failed at a former owner. One that comes behind another in its lane does not wait for its time.
+        """
+        lanes, lane_of, partition, failed = self._lanes, self._lane_of, work.partition, work.finished.waiting
+        waiting: list[WorkItem] = []
         for record in records:
             lane = lane_of(partition, record)
             item = WorkItem(work, record, lane)
             self.records += 1
             self.size += item.size
+            if failed and (found := failed.get(record.offset)) is not None:
+                item.attempts, item.due_ms = found.attempts, found.due_ms
+                if not found.has_lane:
+                    item.lane = lane = None
+                if lane not in lanes:  # None is never there
+                    waiting.append(item)
+                    if lane is not None:
+                        lanes[lane] = deque()
+                    continue
             if lane is None:
                 self._ready.append(item)
             elif (behind := lanes.get(lane)) is None:
@@ -97,6 +111,7 @@ class Schedule:
                 self._ready.append(item)
             else:
                 behind.append(item)
+        return waiting
 
     def pop(self, count: int) -> list[WorkItem]:
         """Return up to `count` records that may be handled now, each with what comes next in its lane, in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kohort.client.consumer.finished_offsets import FinishedOffsets
+from kohort.client.consumer.finished_offsets import FinishedOffsets, Waiting
 from kohort.client.consumer.processing.schedule import Ordering, PartitionWork, Schedule, WorkItem
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import Record
@@ -133,3 +133,13 @@ def test_whatever_runs_fails_and_comes_back_each_key_keeps_its_order() -> None:
                 schedule.leave(ended)
         assert all(each == sorted(each) for each in finished.values()), seed
         assert sum(map(len, finished.values())) == 60, seed
+
+
+def test_a_record_that_failed_at_a_former_owner_waits_and_its_key_with_it_where_it_did_there() -> None:
+    schedule, owned = Schedule("key"), work()
+    owned.finished.waiting = {0: Waiting(3, 5_000, True), 2: Waiting(1, 6_000, False)}
+    waiting = schedule.add(owned, records("a", "a", "b", "b"))
+    assert [(item.record.offset, item.attempts, item.due_ms) for item in waiting] == [(0, 3, 5_000), (2, 1, 6_000)]
+    assert offsets(schedule.pop(10)) == [3], "the key of 2 goes on without it"
+    schedule.come_back([waiting[0]])
+    assert offsets(schedule.pop(10)) == [0, 1]
