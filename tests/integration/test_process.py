@@ -327,6 +327,90 @@ def test_a_restart_forgets_neither_attempts_nor_the_time_of_the_next_one(broker:
     run(scenario)
 
 
+def test_long_delays_are_waited_for_in_the_retry_topic_and_the_handler_gets_the_record_as_it_came(
+    broker: EmbeddedBroker,
+) -> None:
+    seen = Seen()
+    policy = Retry([0, "50ms", "60ms"], then=DeadLetter("dlq"), order="none", topic="t.retry", park_after="50ms")
+
+    async def handler(record: Any) -> None:
+        seen.append(record)
+        if record.value == b"1":
+            raise TimeoutError
+
+    async def scenario() -> None:
+        async with Admin(broker.bootstrap_servers) as admin:
+            await admin.create_topic("t", 1)
+            await admin.create_topic("t.retry", 2)
+            await admin.create_topic("dlq", 1)
+            await admin.reset_offsets("g", {T0: OffsetAndMetadata(0)})
+        async with Producer(broker.bootstrap_servers) as producer:
+            await producer.send("t", b"1", key=b"k", headers={"own": b"h"}, timestamp_ms=7)
+            await producer.send("t", b"2", key=b"k")
+        letters: list[Any] = []
+        reader = Consumer("dlq", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest")
+        async with processing(member(broker, auto_offset_reset="latest"), handler, on_error=policy), reader as dlq:
+            while not letters:
+                letters += [record for batch in await dlq.poll(PATIENCE_MS) for record in batch]
+        ones = [record for record in seen if record.value == b"1"]
+        assert len(ones) == 4
+        assert {tuple(record) for record in ones} == {("t", 0, 0, 7, b"k", b"1", (("own", b"h"),))}
+        headers = dict(letters[0].headers)
+        assert (headers["__connect.errors.topic"], headers["kohort.error.attempts"]) == (b"t", b"4")
+        found = await committed(broker)
+        assert found[T0].offset == 2
+        assert sum(offset.offset for each, offset in found.items() if each.topic == "t.retry") == 2
+
+    run(scenario)
+
+
+def test_what_is_parked_waits_for_its_time_at_the_next_owner_too(broker: EmbeddedBroker) -> None:
+    seen = Seen()
+    policy = Retry(["1h"], then="skip", order="none", topic="t.retry")
+
+    async def handler(record: Any) -> None:
+        seen.append(record.value)
+        if record.value == b"1":
+            raise TimeoutError
+
+    async def scenario() -> None:
+        async with Admin(broker.bootstrap_servers) as admin:
+            await admin.create_topic("t.retry", 1)
+        await write(broker, [b"1", b"2"])
+        parked = TopicPartition("t.retry", 0)
+        service = member(broker)
+        async with processing(service, handler, on_error=policy):
+            while not (await service.end_offsets([parked]))[parked]:
+                await asyncio.sleep(0)
+        assert (await committed(broker))[T0].offset == 2
+        assert sorted(seen) == [b"1", b"2"]
+        service = member(broker)
+        async with processing(service, handler, on_error=policy):
+            while service.metrics()["records-consumed-total"] < 1:
+                await asyncio.sleep(0)
+            assert service.metrics()["handlers-unfinished"] == 0, "it takes no place"
+        assert len(seen) == 2
+        assert (await committed(broker)).get(parked, OffsetAndMetadata(0)).offset == 0
+
+    run(scenario)
+
+
+def test_a_retry_topic_that_is_not_there_ends_process_and_the_record_stays_unfinished(broker: EmbeddedBroker) -> None:
+    async def handler(record: Any) -> None:
+        raise ValueError(record.offset)
+
+    async def scenario() -> None:
+        await write(broker, [b"v"])
+        async with member(broker, request_timeout_ms=1_000) as consumer:
+            policy = Retry(["1h"], order="none", topic="t.retry")
+            with pytest.raises(KafkaError, match=r"the retry topic t.retry cannot be written: .* stays unfinished"):
+                await consumer.process(handler, on_error=policy)
+            assert consumer.subscription() == {"t"}
+        assert (await committed(broker)).get(T0, OffsetAndMetadata(0)).offset == 0
+
+    run(scenario)
+
+
 def test_after_the_last_attempt_the_record_goes_to_the_dead_letter_topic_as_it_came(broker: EmbeddedBroker) -> None:
     def handler(record: Any) -> None:
         raise ValueError(f"no price in {record.value['id']}")

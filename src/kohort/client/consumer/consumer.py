@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Generic, Self, TypeVar, Unpack, overload
 
 from kohort.client.arguments import by_partition, topic_partition, topic_partitions, whole_number
@@ -290,6 +291,7 @@ class Consumer(Generic[K, V]):
             raise ValueError(f"the dead-letter topic {min(own)} is read by this consumer: its records would fail again")
         if self._callbacks.processor is not None:
             raise RuntimeError("this consumer runs another process")
+        subscription = await self._read_too(settings.policies.retry_topics)
         processor = Processor(
             settings, self._partitions, self._changed, self._config, self._metrics, self._commits.commit_finished
         )
@@ -302,6 +304,22 @@ class Consumer(Generic[K, V]):
                     processor.add(each)
         finally:
             await self._end_processing(processor)
+            if subscription is not None and not self._is_stopping:
+                self._subscription.change(subscription)
+                await self._subscription.apply()
+
+    async def _read_too(self, topics: frozenset[str]) -> TopicSubscription | None:
+        """Subscribe to these topics too; return the subscription of before, where that changes it."""
+        before = self._subscription.subscription
+        self._partitions.read_whole(topics)
+        if topics <= set(before.names):
+            return None
+        if not before:
+            raise ValueError("a retry topic is read by subscription, and this consumer has assigned partitions")
+        self._subscription.change(replace(before, names=tuple(dict.fromkeys([*before.names, *sorted(topics)]))))
+        if self._positioning is not None:
+            await self._subscription.apply()
+        return before
 
     async def _end_processing(self, processor: Processor) -> None:
         try:

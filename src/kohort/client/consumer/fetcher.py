@@ -227,7 +227,8 @@ class Fetcher:
     def _apply_error(self, state: PartitionState, offset: int, code: ErrorCode) -> None:
         state.preferred = (-1, 0.0)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
-            if (timestamp := self._config.reset_timestamp()) is not None:
+            timestamp = self._partitions.reset_timestamp(state.partition, self._config.reset_timestamp())
+            if timestamp is not None:
                 log.warning("%s: offset %d is out of range, so auto_offset_reset decides", state.partition, offset)
                 state.is_reset_due = True
                 state.reset_to = timestamp

@@ -145,7 +145,7 @@ class FinishedOffsets:
     """The unfinished records of one partition, and by them the finished ones.
 
     `next_offset` is behind the last record that was taken. What a former owner finished above it is in `_ahead`.
-    `waiting` are the unfinished records that have failed, by their offsets.
+    `waiting` are the unfinished records that have failed, by their offsets. While `is_full`, no more may be taken.
     """
 
     def __init__(
@@ -157,6 +157,7 @@ class FinishedOffsets:
     ) -> None:
         self.next_offset = offset
         self.waiting = dict(waiting or {})
+        self.is_full = False
         self.limit = limit
         self._open: dict[int, None] = {}
         self._ahead = list(finished)
@@ -226,6 +227,8 @@ class FinishedOffsets:
         Behind each of n unfinished records begins at most one run of finished ones. A run of k takes at most
         1 + k / 128 bytes, and no more than the whole span takes. Where commits take no metadata, nothing needs room.
         """
+        if self.is_full:
+            return 0
         if not self.limit:
             return _MOST_RUNS
         fits = (self.limit - len(PREFIX)) * 3 // 4 - len(_varint(self.offset))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kohort.client.cluster.committed_offsets import OffsetAndMetadata
+from kohort.client.cluster.offset_specs import EARLIEST
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.finished_offsets import FinishedOffsets
 from kohort.client.record import Record
@@ -214,6 +215,7 @@ class PartitionTable:
 
     def __init__(self) -> None:
         self._states: dict[TopicPartition, PartitionState] = {}
+        self._read_whole: frozenset[str] = frozenset()
         self.position_wanted = asyncio.Event()
 
     def __iter__(self) -> Iterator[PartitionState]:
@@ -254,6 +256,14 @@ class PartitionTable:
         if new := [each for each in partitions if each not in self._states]:
             self.add(new)
             self.position_wanted.set()
+
+    def read_whole(self, topics: frozenset[str]) -> None:
+        """Begin to read these topics at their first record where no offset is committed, whatever the settings are."""
+        self._read_whole = topics
+
+    def reset_timestamp(self, partition: TopicPartition, by_settings: int | None) -> int | None:
+        """Return where to begin without a valid committed offset, as a timestamp of ListOffsets, or None."""
+        return EARLIEST if partition.topic in self._read_whole else by_settings
 
     def clear(self) -> None:
         """Read no partition."""

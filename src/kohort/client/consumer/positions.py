@@ -78,7 +78,8 @@ class Positions:
                 state.leader_epoch = state.consumed_epoch = offset.leader_epoch
                 state.committed, state.committed_metadata = offset.offset, offset.metadata
                 continue
-            timestamp = state.reset_to if state.is_reset_due else self._config.reset_timestamp()
+            by_settings = self._partitions.reset_timestamp(partition, self._config.reset_timestamp())
+            timestamp = state.reset_to if state.is_reset_due else by_settings
             if timestamp is None:
                 text = (
                     f"{partition} has no committed offset and auto_offset_reset is 'none': commit one, seek, or set"

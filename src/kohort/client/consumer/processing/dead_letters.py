@@ -1,10 +1,11 @@
-"""Writes records that failed to dead-letter topics, by a producer that is connected when the first one fails."""
+"""Writes records that failed to other topics, by a producer that is connected when the first one fails."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import fields
 
+from kohort.client.consumer.processing.retry_topic import headers_of
 from kohort.client.consumer.processing.schedule import WorkItem
 from kohort.client.producer.producer import Producer
 from kohort.client.settings import ClientConfig
@@ -13,10 +14,9 @@ from kohort.model.errors import KafkaError
 
 def dead_letter_headers(item: WorkItem, error: Exception, group: str) -> list[tuple[str, bytes | None]]:
     """Return a record's own headers, and where it came from and why it failed, by Kafka Connect's names."""
-    partition = item.work.partition
     why = {
-        "__connect.errors.topic": partition.topic,
-        "__connect.errors.partition": partition.partition,
+        "__connect.errors.topic": item.record.topic,
+        "__connect.errors.partition": item.record.partition,
         "__connect.errors.offset": item.record.offset,
         "__connect.errors.connector.name": group,
         "__connect.errors.exception.class.name": f"{type(error).__module__}.{type(error).__qualname__}",
@@ -26,8 +26,8 @@ def dead_letter_headers(item: WorkItem, error: Exception, group: str) -> list[tu
     return [*item.record.headers, *((name, str(value).encode(errors="replace")) for name, value in why.items())]
 
 
-class DeadLetterWriter:
-    """The dead letters of one consumer, sent as the client that it is."""
+class FailedRecordWriter:
+    """The dead letters and parked records of one consumer, sent as the client that it is."""
 
     def __init__(self, config: ClientConfig, group: str) -> None:
         self._config = config
@@ -35,7 +35,15 @@ class DeadLetterWriter:
         self._starting = asyncio.Lock()
         self._producer: Producer | None = None
 
-    async def send(self, topic: str, item: WorkItem, error: Exception) -> None:
+    async def send_letter(self, topic: str, item: WorkItem, error: Exception) -> None:
+        """Write a dead letter. Raises as `_send` does."""
+        await self._send("dead-letter", topic, item, dead_letter_headers(item, error, self._group))
+
+    async def park(self, topic: str, item: WorkItem, due_ms: int) -> None:
+        """Write a record that waits until it is due. Raises as `_send` does."""
+        await self._send("retry", topic, item, headers_of(item, due_ms))
+
+    async def _send(self, kind: str, topic: str, item: WorkItem, headers: list[tuple[str, bytes | None]]) -> None:
         """Write a record, with its bytes and time as they came. Raises `KafkaError` with a sentence for the program."""
         try:
             producer = await self._started()
@@ -45,15 +53,15 @@ class DeadLetterWriter:
                 record.value,
                 record.key,
                 timestamp_ms=max(0, record.timestamp_ms),
-                headers=dead_letter_headers(item, error, self._group),
+                headers=headers,
             )
         except KafkaError as refused:
             text = (
-                f"the dead-letter topic {topic} cannot be written: {refused.text}. The record at offset"
-                f" {item.record.offset} of {item.work.partition} stays unfinished: create the topic, or allow this"
-                " client to write it, and start again"
+                f"the {kind} topic {topic} cannot be written: {refused.text}. The record at offset {item.offset} of"
+                f" {item.work.partition} stays unfinished: create the topic, or allow this client to write it, and"
+                " start again"
             )
-            raise KafkaError(refused.code, text) from error
+            raise KafkaError(refused.code, text) from refused
 
     async def stop(self) -> None:
         """Disconnect. Each `send` waits for the answer, so nothing is lost."""

@@ -62,13 +62,16 @@ class Retry:
     """Try again after each of these delays, and then do what `then` is.
 
     `on` are the exceptions that this is for. `order` is whether the later records of the same key wait meanwhile
-    ("key"), or go ahead ("none").
+    ("key"), or go ahead ("none"). With a `topic`, records that wait for `park_after` or longer are written to it, and
+    read from it by the same group: the later records of their key go ahead, so `order` must be "none".
     """
 
     delays: Sequence[Delay]
     then: Outcome = "stop"
     on: tuple[type[Exception], ...] = (Exception,)
     order: Literal["key", "none"] = "key"
+    topic: str | None = None
+    park_after: Delay = "1m"
 
     def __post_init__(self) -> None:
         if isinstance(self.delays, str) or not isinstance(self.delays, Sequence):
@@ -79,6 +82,14 @@ class Retry:
         check_exceptions("Retry", self.on)
         if self.order not in ("key", "none"):
             raise ValueError(f"Retry: order={self.order!r} is neither 'key' nor 'none'")
+        seconds_of(self.park_after)
+        if self.topic is not None and self.order != "none":
+            text = "Retry: a record in a retry topic does not stop the later ones of its key: order='none' says so"
+            raise ValueError(text)
+
+    def parks(self, delay_s: float) -> bool:
+        """Whether a record that waits so long does so in the retry topic."""
+        return self.topic is not None and delay_s >= seconds_of(self.park_after)
 
 
 OnError = Outcome | Retry
@@ -109,12 +120,19 @@ class ErrorPolicies:
             if not isinstance(each, Retry):
                 check_outcome("on_error", each)
         self._policies: tuple[OnError, ...] = tuple(policies)
+        if both := self.retry_topics & self.dead_letter_topics:
+            raise ValueError(f"on_error: {min(both)} cannot be both a retry topic and a dead-letter topic")
 
     @property
     def dead_letter_topics(self) -> frozenset[str]:
         """Every topic for dead letters."""
         outcomes = [each.then if isinstance(each, Retry) else each for each in self._policies]
         return frozenset(each.topic for each in outcomes if isinstance(each, DeadLetter))
+
+    @property
+    def retry_topics(self) -> frozenset[str]:
+        """Every retry topic."""
+        return frozenset(each.topic for each in self._policies if isinstance(each, Retry) and each.topic is not None)
 
     @property
     def longest_s(self) -> float:

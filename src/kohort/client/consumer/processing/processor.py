@@ -19,11 +19,13 @@ from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.finished_offsets import FinishedOffsets, NotRuns, Waiting, finished_of, waiting_of
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
-from kohort.client.consumer.processing.dead_letters import DeadLetterWriter
+from kohort.client.consumer.processing.dead_letters import FailedRecordWriter
 from kohort.client.consumer.processing.error_policies import DeadLetter, Outcome, Retry, seconds_of
 from kohort.client.consumer.processing.process_settings import ProcessSettings
 from kohort.client.consumer.processing.prompt_commits import PromptCommits
+from kohort.client.consumer.processing.retry_topic import parked_of
 from kohort.client.consumer.processing.schedule import PartitionWork, Schedule, WorkItem
+from kohort.client.record import Record
 from kohort.client.synchronization import BackgroundTasks, BroadcastEvent
 from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
@@ -74,11 +76,13 @@ class Processor:
         self._deserializers = config.deserializers
         self._metrics = metrics
         self._commits = PromptCommits(commit, settings.at_once)
-        self._letters = DeadLetterWriter(config, config.group_id or "")
+        self._writer = FailedRecordWriter(config, config.group_id or "")
         self._schedule = Schedule(settings.ordering)
         self._works: dict[TopicPartition, PartitionWork] = {}
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._waiting: dict[asyncio.TimerHandle, list[WorkItem]] = {}
+        self._parked: dict[asyncio.TimerHandle, WorkItem] = {}
+        self._parked_bytes = 0
         self._workers = BackgroundTasks("kohort handler")
         self._watching = asyncio.create_task(self._watch(), name="kohort handlers watch")
         self._releasing = 0
@@ -125,11 +129,40 @@ class Processor:
         if len(taken) < len(records):
             wanted = set(taken)
             records = [record for record in records if record.offset in wanted]
+        if batch.partition.topic in self._settings.policies.retry_topics:
+            records = [record for record in records if not self._wait_if_parked(work, record)]
         for item in self._schedule.add(work, records):
-            # Of another clock, perhaps: no longer than the policies may have it wait.
-            left_s = (item.due_ms - self._wall_ms()) / 1000
-            self._come_back_in(min(max(0.0, left_s), self._settings.policies.longest_s), [item])
+            self._come_back_in(self._left_s(item.due_ms), [item])
         self._start_workers()
+
+    def _left_s(self, due_ms: int) -> float:
+        """Return how long to wait for a time of another clock, perhaps: no longer than the policies have it."""
+        return min(max(0.0, (due_ms - self._wall_ms()) / 1000), self._settings.policies.longest_s)
+
+    def _wait_if_parked(self, work: PartitionWork, record: Record) -> bool:
+        """Have a record of a retry topic handled when it is due; return False for one that another program wrote."""
+        if (parked := parked_of(record)) is None:
+            return False
+        item = WorkItem(work, parked.record, None)
+        item.offset, item.attempts = record.offset, parked.attempts
+        loop = asyncio.get_running_loop()
+        timer: asyncio.TimerHandle = loop.call_later(self._left_s(parked.due_ms), lambda: self._due(timer))
+        self._parked[timer] = item
+        self._count_parked(item.size)
+        return True
+
+    def _due(self, timer: asyncio.TimerHandle) -> None:
+        item = self._parked.pop(timer)
+        self._count_parked(-item.size)
+        self._schedule.enter(item)
+        self._start_workers()
+
+    def _count_parked(self, size: int) -> None:
+        """Read no more of retry topics while what waits takes the memory that there is for it."""
+        self._parked_bytes += size
+        for partition, work in self._works.items():
+            if partition.topic in self._settings.policies.retry_topics:
+                work.finished.is_full = self._parked_bytes >= _MOST_BYTES
 
     async def release(
         self, partitions: Iterable[TopicPartition], *, is_lost: Callable[[], bool] = lambda: False
@@ -169,7 +202,7 @@ class Processor:
         await self._commits.stop()
         for task in self._runs:
             task.cancel()
-        for timer in self._waiting:
+        for timer in [*self._waiting, *self._parked]:
             timer.cancel()
         for work in {item.work for run in self._runs.values() for item in run.items}:
             work.is_dropped = True
@@ -177,7 +210,7 @@ class Processor:
             await asyncio.wait(workers, timeout=_CANCELLED_S)
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-        await self._letters.stop()
+        await self._writer.stop()
 
     # Workers
 
@@ -259,7 +292,7 @@ class Processor:
 
     def _deserialized(self, item: WorkItem) -> Any:
         assert self._deserializers is not None, "the caller has looked"
-        made, failed = self._deserializers.apply(item.work.partition, (item.record[2:],))
+        made, failed = self._deserializers.apply(item.record.topic_partition, (item.record[2:],))
         if failed is not None:
             raise failed
         return made[0]
@@ -269,7 +302,7 @@ class Processor:
     def _finish(self, items: list[WorkItem]) -> None:
         for item in items:
             if not item.work.is_dropped:
-                item.work.finished.finish(item.record.offset)
+                item.work.finished.finish(item.offset)
         self._commits.note(len(items))
         self._schedule.leave(items)
         self._completed += 1
@@ -288,19 +321,30 @@ class Processor:
                 text = "%s: %s failed at offset %d, key %r, attempt %d, and is called again in %g s: %r"
                 where = (first.work.partition, self._settings.name, first.record.offset, first.record.key)
                 log.info(text, *where, first.attempts, delay_s, error)
+                due_ms = self._wall_ms() + round(delay_s * 1000)
+                if policy.topic is not None and policy.parks(delay_s):
+                    await self._park(items, policy.topic, due_ms)
+                    return
                 if policy.order == "none":
                     for item in items:
                         self._schedule.leave_lane(item)
-                due_ms = self._wall_ms() + round(delay_s * 1000)
                 for item in items:
-                    item.work.finished.waiting[item.record.offset] = Waiting(
-                        item.attempts, due_ms, item.lane is not None
-                    )
+                    item.work.finished.waiting[item.offset] = Waiting(item.attempts, due_ms, item.lane is not None)
                 self._commits.note(len(items))
                 self._come_back_in(delay_s, items)
                 return
             policy = policy.then
         await self._end_attempts(items, error, policy)
+
+    async def _park(self, items: list[WorkItem], topic: str, due_ms: int) -> None:
+        """Have records wait in a retry topic; there they count as finished here."""
+        try:
+            for item in items:
+                await self._writer.park(topic, item, due_ms)
+        except Exception as refused:
+            self._end_with(refused)
+            return
+        self._finish(items)
 
     async def _end_attempts(self, items: list[WorkItem], error: Exception, outcome: Outcome) -> None:
         first = items[0]
@@ -308,7 +352,7 @@ class Processor:
         if isinstance(outcome, DeadLetter):
             try:
                 for item in items:
-                    await self._letters.send(outcome.topic, item, error)
+                    await self._writer.send_letter(outcome.topic, item, error)
                     self._metrics.dead_letters.record(1, round(asyncio.get_running_loop().time() * 1000))
             except Exception as refused:
                 self._end_with(refused)
@@ -336,6 +380,9 @@ class Processor:
             else:
                 timer.cancel()
                 del self._waiting[timer]
+        for timer in [timer for timer, item in self._parked.items() if item.work.is_dropped]:
+            timer.cancel()
+            self._count_parked(-self._parked.pop(timer).size)
 
     def _come_back(self, items: list[WorkItem]) -> None:
         """Have records handled once more, but for those of partitions that were released: a batch may have both."""

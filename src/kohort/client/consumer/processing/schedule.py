@@ -33,14 +33,18 @@ class PartitionWork:
 
 
 class WorkItem:
-    """A record on its way through a handler. `attempts` counts how often it has failed, `due_ms` is as in `Waiting`."""
+    """A record on its way through a handler. `attempts` counts how often it has failed, `due_ms` is as in `Waiting`.
 
-    __slots__ = ("attempts", "due_ms", "lane", "record", "size", "work")
+    `offset` is where it stands in the partition of `work`: a parked record is as it came first.
+    """
+
+    __slots__ = ("attempts", "due_ms", "lane", "offset", "record", "size", "work")
 
     def __init__(self, work: PartitionWork, record: Record, lane: Hashable) -> None:
         self.work = work
         self.record = record
         self.lane = lane
+        self.offset = record.offset
         self.attempts = 0
         self.due_ms = 0
         self.size = len(record.key or b"") + len(record.value or b"")
@@ -112,6 +116,12 @@ class Schedule:
             else:
                 behind.append(item)
         return waiting
+
+    def enter(self, item: WorkItem) -> None:
+        """Add a record that is in no lane."""
+        self.records += 1
+        self.size += item.size
+        self._ready.append(item)
 
     def pop(self, count: int) -> list[WorkItem]:
         """Return up to `count` records that may be handled now, each with what comes next in its lane, in order."""
