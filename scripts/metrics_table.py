@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kohort.client.consumer.consumer_metrics import CONSUMER_METRICS
+from kohort.client.metric_families import is_exported, prometheus_name
 from kohort.client.producer.producer_metrics import PRODUCER_METRICS
-from kohort.model.metric import WINDOW_MS, WINDOWS, Metric, MetricKind
+from kohort.model.metric import WINDOW_MS, WINDOWS, Metric
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 
@@ -68,11 +69,7 @@ ONLY_IN_JAVA = {
 
 def prometheus_cell(prefix: str, metric: Metric) -> str:
     """Return the name that Prometheus shows, empty where it is not exported."""
-    from kohort.client.prometheus import is_exported, prometheus_name
-
-    if not is_exported(metric):
-        return ""
-    return f"`{prometheus_name(prefix, metric)}{'_total' * (metric.kind is MetricKind.TOTAL)}`"
+    return f"`{prometheus_name(prefix, metric)}`" if is_exported(metric) else ""
 
 
 def rows(prefix: str, metrics: Iterable[Metric]) -> Iterator[str]:
