@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kohort.client.config_file import config_from as config_from
     from kohort.client.prometheus import ConsumerCollector as ConsumerCollector
     from kohort.client.prometheus import ProducerCollector as ProducerCollector
+    from kohort.client.service.service import Service as Service
     from kohort.group.explain.explain import explain as explain
     from kohort.model.acl import AclBinding as AclBinding
     from kohort.model.acl import AclFilter as AclFilter
@@ -95,6 +96,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.model.acl": "AclBinding AclFilter AclOperation AclPermission PatternType ResourceType",
         "kohort.model.errors": "ErrorCode KafkaError",
         "kohort.model.ids": "TopicPartition",
+        "kohort.client.service.service": "Service",
         "kohort.sim": "sim",
         "kohort.wire.record_batches": "CorruptBatch",
     },

@@ -72,14 +72,15 @@ class Commands:
         while not self("explain", group, "--last", "0").out.startswith(f"{group}: {state},"):
             assert time.monotonic() < deadline_s, f"no event shows that {group} is {state}"
 
-    def start(self, *words: str, stdout: int | IO[bytes] = subprocess.PIPE) -> subprocess.Popen[bytes]:
-        """Start one command as a process with pipes."""
+    def start(self, *words: str, stdout: int | IO[bytes] = subprocess.PIPE, **more: Any) -> subprocess.Popen[bytes]:
+        """Start one command as a process with pipes, with more arguments of `Popen`."""
         return subprocess.Popen(
             [sys.executable, "-m", "kohort", *words],
             env={**os.environ, "KOHORT_BOOTSTRAP": self.address},
             stdin=subprocess.PIPE,
             stdout=stdout,
             stderr=subprocess.PIPE,
+            **more,
         )
 
 

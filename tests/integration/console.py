@@ -19,7 +19,10 @@ from typing import NamedTuple
 from kohort import Admin, KafkaError
 
 ADDRESS = "127.0.0.1:9092"
-MEMBER = re.compile(r"kohort consume .*--group (\w+)")
+MEMBER = re.compile(r"kohort consume .*--group (\w+)|kohort run (\w+):")
+"""What is a member of a group; a service is in the group of its module's name."""
+SHOWN = re.compile(r"^<!-- examples/\S+/(\w+\.py) -->\n+```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""A program that the reader saves beside the others."""
 
 
 class Step(NamedTuple):
@@ -75,6 +78,11 @@ class Console:
         self.members: dict[int, str] = {}
         """The group of each job that is a member of one."""
 
+    def save_programs(self, document: str) -> None:
+        """Save the programs that a document shows and that are no script of `examples/`."""
+        for name, text in SHOWN.findall(document):
+            (self.directory / name).write_text(text, encoding="utf-8")
+
     def run(self, command: str) -> str:
         """Run a command and return its output, stdout and stderr as they came."""
         if command.startswith(("kohort broker ", "kohort console")) and command.endswith(" &"):
@@ -89,7 +97,7 @@ class Console:
             asyncio.run(have_read(self.environment["KOHORT_BOOTSTRAP"], group, members))
         if (member := MEMBER.match(command)) and command.endswith(" &"):
             self.jobs.append(self.started(["bash", "-c", f"exec {command.removesuffix(' &')}"]))
-            self.members[len(self.jobs)] = member[1]
+            self.members[len(self.jobs)] = member[1] or member[2]
             return ""
         outcome = subprocess.run(
             ["bash", "-c", command],
@@ -161,6 +169,7 @@ def rewritten(document: str, directory: Path) -> str:
     """Return a document with what its commands print now."""
     console = Console(directory)
     lines = document.split("\n")
+    console.save_programs(document)
     try:
         written = [(step, console.run(step.command)) for step in steps(document)]
     finally:

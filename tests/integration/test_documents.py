@@ -32,8 +32,10 @@ def without_durations(explained: str) -> str:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_a_document_shows_what_its_commands_print(document: str, tmp_path: Path) -> None:
     console = Console(tmp_path)
+    text = (ROOT / document).read_text(encoding="utf-8")
+    console.save_programs(text)
     try:
-        for step in steps((ROOT / document).read_text(encoding="utf-8")):
+        for step in steps(text):
             printed = console.run(step.command)
             for _ in range(ATTEMPTS if re.fullmatch(r"kohort explain \w+", step.command) else 0):
                 if without_durations(printed) == without_durations(step.output):

@@ -107,7 +107,6 @@ def refused(plain: sync.Producer, orders: sync.Producer[bytes | None, Order], re
     orders.send("t", b"bytes")  # type: ignore[arg-type]
     orders.send_and_wait("t", None)
     len(record.value)  # type: ignore[arg-type]
-    Consumer("t", bootstrap_servers="h:1", auto_offset_reset="smallest")  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", isolation_level="snapshot")  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", security_protocol="TLS")  # type: ignore[arg-type]
     Consumer("t", bootstrap_servers="h:1", sasl_plain_username="ann")  # type: ignore[call-arg]

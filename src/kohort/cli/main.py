@@ -23,6 +23,7 @@ VERBS = (
     "produce",
     "consume",
     "dlq",
+    "run",
     "groups",
     "acls",
     "users",
@@ -46,6 +47,8 @@ ROOMS = {
     "produce": "records.produce",
     "consume": "records.consume",
     "dlq": "records.dlq",
+    "exporter": "services.exporter",
+    "run": "services.run",
 }
 """Where the module of a verb is, if not beside this one."""
 

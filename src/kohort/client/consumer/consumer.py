@@ -535,6 +535,18 @@ class Consumer(Generic[K, V]):
         """Return who this consumer is in its group now. Raises RuntimeError without a group."""
         return self._group.metadata()
 
+    def unready(self) -> str:
+        """Return why no records are handled or committed now, such as for a probe; an empty text where they are.
+
+        The consumer has not joined its group yet, was stopped, or its last automatic commit failed.
+        """
+        if self._positioning is None or self._is_stopping:
+            return "stopping" if self._is_stopping else "not started"
+        if not self._group.has_joined:
+            return f"joining group {self.group_id}"
+        failure = self._commits.auto_commit_error
+        return "" if failure is None else f"the last commit failed: {failure.text}"
+
     # Measurements
 
     def metrics(self) -> dict[str, float]:

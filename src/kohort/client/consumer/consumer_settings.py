@@ -26,11 +26,9 @@ from kohort.net.environment import wall_clock
 DEFAULT_ASSIGNORS: tuple[Assignor, ...] = (RangeAssignor(), CooperativeStickyAssignor())
 
 
-class ConsumerSettings(ClientSettings, total=False):
-    """The keyword arguments of `Consumer` but its deserializers, which are its type; `ConsumerConfig` explains them."""
+class SharedConsumerSettings(ClientSettings, total=False):
+    """The keyword arguments of `Consumer` but its cluster, its group and its deserializers."""
 
-    bootstrap_servers: Required[str | Sequence[str]]
-    group_id: str | None
     group_instance_id: str | None
     auto_offset_reset: str
     enable_auto_commit: bool
@@ -56,6 +54,13 @@ class ConsumerSettings(ClientSettings, total=False):
     client_rack: str | None
     metadata_max_age_ms: int
     tracer_provider: TracerProvider | None
+
+
+class ConsumerSettings(SharedConsumerSettings, total=False):
+    """The keyword arguments of `Consumer` but its deserializers, which are its type; `ConsumerConfig` explains them."""
+
+    bootstrap_servers: Required[str | Sequence[str]]
+    group_id: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)

@@ -37,7 +37,10 @@ OnComplete = Callable[[PartitionOffsets, KafkaError | None], object]
 
 @dataclass(eq=False)
 class OffsetCommits:
-    """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops."""
+    """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops.
+
+    `auto_commit_error` is what the last automatic commit failed with, None where it was written.
+    """
 
     _cluster: Cluster
     _config: ConsumerConfig
@@ -45,6 +48,7 @@ class OffsetCommits:
     _group: ConsumerMembership
     _metrics: RebalanceMetrics
     deadline_s: float | None = None
+    auto_commit_error: KafkaError | None = None
 
     def __post_init__(self) -> None:
         self._order = asyncio.Lock()
@@ -98,8 +102,10 @@ class OffsetCommits:
             log.info("group %s: nothing is committed between two rounds: %s", self._group.group_id, error.text)
             return False
         except KafkaError as error:
+            self.auto_commit_error = error
             log.warning("auto-commit: %s", error.text)
             return False
+        self.auto_commit_error = None
         return True
 
     def next_due_s(self, until_s: float | None) -> float | None:
