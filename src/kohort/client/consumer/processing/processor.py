@@ -57,7 +57,7 @@ class _Run:
 class Processor:
     """The work of one `process`. `changed` is notified when there may be room again, and when a failure ends it all.
 
-    `commit` is that of `PromptCommits`.
+    `commit` is that of `PromptCommits`. More than 20 attributes: settings, counts, and the parts of the work.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ _PREFIX = "kohort.retry."
 _NAMES = ("topic", "partition", "offset", "attempts", "due.ms")
 
 
-class Parked(NamedTuple):
+class ParkedRecord(NamedTuple):
     """A record of a retry topic: as it came first, how often it has failed, and when its next attempt is due."""
 
     record: Record
@@ -27,7 +27,7 @@ def headers_of(item: WorkItem, due_ms: int) -> list[tuple[str, bytes | None]]:
     return [*record.headers, *((_PREFIX + name, str(value).encode()) for name, value in ours)]
 
 
-def parked_of(record: Record) -> Parked | None:
+def parked_of(record: Record) -> ParkedRecord | None:
     """Return what a record of a retry topic stands for; None where another program wrote it."""
     ours = {name: value or b"" for name, value in record.headers if name.startswith(_PREFIX)}
     try:
@@ -36,6 +36,6 @@ def parked_of(record: Record) -> Parked | None:
     except (KeyError, ValueError):
         return None
     own = tuple((name, value) for name, value in record.headers if not name.startswith(_PREFIX))
-    return Parked(
+    return ParkedRecord(
         Record(topic, partition, offset, record.timestamp_ms, record.key, record.value, own), attempts, due_ms
     )
