@@ -127,6 +127,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         """By member id, which is unique over all groups: it has a UUID in it."""
         self._paces: dict[str, CommitPace] = {}
         """By member id, how it commits."""
+        self._unreachable: dict[str, set[str]] = {}
+        """By group id, members whose commits end each parked heartbeat, and that send none again."""
 
     def __len__(self) -> int:
         return sum(len(group.parked) for group in self._groups.values())
@@ -163,6 +165,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         """A member has left, or another id has replaced it. `group_changed` is called next."""
         self._intervals.pop(member_id, None)
         self._paces.pop(member_id, None)
+        if (unreachable := self._unreachable.get(group_id)) is not None:
+            unreachable.discard(member_id)
+            self._has_unreachable(group_id, 0)
         group = self._groups.get(group_id)
         if group is not None and group.announcement is not None:
             group.announcement.reach((member_id,))
@@ -198,7 +203,9 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if commit_delay_ms < 0:
                 commit_delay_ms = USUAL_COMMIT_DELAY_MS if client.habits.delays_commits else 0
             is_delayed = commit_delay_ms > 0 and self._pace_of(member_id, now_ms).is_regular
-            can_wait &= is_delayed or not interval.is_cut_short(now_ms, session_timeout_ms)
+            if not is_delayed and interval.is_cut_short(now_ms, session_timeout_ms):
+                can_wait = False
+                self._unreachable.setdefault(heartbeat.group_id, set()).add(member_id)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None
@@ -271,6 +278,19 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if not is_in_round:
             interval.committed(now_ms)
         self._pace_of(member_id, now_ms).committed(now_ms, is_in_round=is_in_round)
+
+    def _has_unreachable(self, group_id: str, now_ms: int) -> bool:
+        """Whether a member of a group learns of a round by its next heartbeat only, as it commits that often."""
+        members = self._unreachable.get(group_id)
+        if not members:
+            return False
+        for member_id in list(members):
+            interval = self._intervals.get(member_id)
+            if interval is None or not interval.commits_often(now_ms):
+                members.discard(member_id)
+        if not members:
+            del self._unreachable[group_id]
+        return bool(members)
 
     # -- updates
 
@@ -418,9 +438,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 return True
             if follower is Follower.HEARTBEAT:
                 result = self._alive
-            elif is_long:
+            elif is_long or (follower is Follower.COMMIT and not self._is_repeated(parked, now_ms)):
                 result = self._alive
                 self._lose(announcement, parked)
+        if follower is Follower.COMMIT and not parked.interval.is_repeated:
+            self._unreachable.setdefault(group.group_id, set()).add(parked.heartbeat.member_id)
         self._answer(parked, result, now_ms, can_repeat=follower is Follower.COMMIT)
         return False
 
@@ -467,12 +489,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         """Answer a heartbeat; one without an error, if it may be, so that its client sends it again soon."""
         error = ErrorCode.NONE
         if can_repeat and not result.error and now_ms <= (parked.repeat_until_ms or 0):
-            error = parked.interval.error_for_repeat(now_ms)
+            error = parked.interval.error_for_repeat(now_ms) if self._is_repeated(parked, now_ms) else error
         self._remove(parked)
         parked.interval.answered(now_ms, is_for_repeat=bool(error))
         if parked.has_commit and (pace := self._paces.get(parked.heartbeat.member_id)) is not None:
             pace.answered(now_ms)
         parked.answer(self._answer_with(error) if error else result)
+
+    def _is_repeated(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> bool:
+        """Whether an error has the client send a heartbeat again soon, and that is of use to its group."""
+        return parked.interval.is_repeated and not self._has_unreachable(parked.heartbeat.group_id, now_ms)
 
     def _remove(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         parked.parking = None

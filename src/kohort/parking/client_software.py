@@ -103,7 +103,8 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
     (SARAMA, _ANY, ClientHabits(is_stopped=True)),
     # `Runner` (2.2.4) waits for the answer before it processes records.
     (KAFKAJS, _ANY, ClientHabits(is_stopped=True)),
-    (KOHORT, _ANY, ClientHabits(ClientPace.FIRST_AT_ONCE)),
+    # `net.connection`: a map by id.
+    (KOHORT, _ANY, ClientHabits(ClientPace.FIRST_AT_ONCE, matches_by_id=True)),
 )
 """Names, as patterns, the oldest version with these habits, and the habits."""
 

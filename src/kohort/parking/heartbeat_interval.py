@@ -21,7 +21,6 @@ from kohort.parking.limits import (
     ANSWER_MARGIN_MS,
     FAST_INTERVAL_MS,
     FLOOD_MS,
-    LEAST_PERIOD_MS,
     LEAST_REPEATED_MS,
     LONGEST_PARKED_MS,
     LONGEST_WHOLE_MS,
@@ -118,6 +117,15 @@ class HeartbeatInterval:
         return self._habits.matches_by_id
 
     @property
+    def is_repeated(self) -> bool:
+        """Whether there is an error after which its client sends a heartbeat again soon."""
+        return bool(self._habits.repeat_error)
+
+    def commits_often(self, now_ms: int) -> bool:
+        """Whether it commits more often than it sends heartbeats, so that nearly each one that waits is ended."""
+        return max(3 * self.commit_gap_ms, now_ms - self.committed_ms) < 2 * self.usual_ms
+
+    @property
     def usual_ms(self) -> int:
         """The interval as far as it is known, else the default of every client."""
         return self.interval_ms or USUAL_INTERVAL_MS
@@ -140,7 +148,7 @@ class HeartbeatInterval:
         if self.pace is not ClientPace.FROM_ANSWER or self.is_overtaken or now_ms - self.committed_ms >= NO_COMMIT_MS:
             return False
         repeat_until_ms = self.repeat_until_ms(session_timeout_ms)
-        return self.commit_gap_ms < LEAST_PERIOD_MS or repeat_until_ms is None or now_ms >= repeat_until_ms
+        return self.commits_often(now_ms) or repeat_until_ms is None or now_ms >= repeat_until_ms
 
     def committed(self, now_ms: int) -> None:
         """The member commits, while no round lasts."""
