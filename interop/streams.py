@@ -12,9 +12,11 @@ from interop.process import Child
 from interop.waiting import eventually
 
 POM = "streams-pom.xml"
+STREAMS_PROTOCOL = "group.protocol=streams"
+"""Instances with this setting are members of a streams group (KIP-1071): the broker has their timeouts."""
+
+TIMEOUTS = ("session.timeout.ms=6000", "heartbeat.interval.ms=1000")
 SETTINGS = (
-    "session.timeout.ms=6000",
-    "heartbeat.interval.ms=1000",
     # Each count is written, whatever the version calls it: with a cache, the last ones of a commit only.
     "statestore.cache.max.bytes=0",
     "cache.max.bytes.buffering=0",
@@ -43,9 +45,9 @@ class Application:
         pom = f"{POM}@{version}" if version else POM
         program = jars.compiled("CountingStream", pom=pom)
         where = [self.bootstrap, self.group_id, self.topic, self.counts, str(self._folder / f"state-{state}")]
-        command = jars.command(
-            "CountingStream", *where, *SETTINGS, *self._settings, *settings, classes=program, pom=pom
-        )
+        own = (*self._settings, *settings)
+        timeouts = () if STREAMS_PROTOCOL in own else TIMEOUTS
+        command = jars.command("CountingStream", *where, *SETTINGS, *timeouts, *own, classes=program, pom=pom)
         self.started.append(Child(command, self._folder / f"instance-{len(self.started)}.log"))
         return self.started[-1]
 

@@ -80,7 +80,7 @@ OUTSIDE = (
     (
         "ApiVersions",
         "Offers the APIs of share and streams groups, quotas, tokens and reassignments.",
-        "Offers none of them, and of the features `group.version` and `transaction.version` alone.",
+        "Offers those of streams groups; the features are `group.version`, `streams.version`, `transaction.version`.",
     ),
     (
         "DescribeConfigs of the broker",

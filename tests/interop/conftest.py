@@ -36,6 +36,10 @@ SHORT_SESSIONS = {  # so that a killed member is missed sooner, and members on A
     "group.consumer.session.timeout.ms": "6000",
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "1000",
+    "group.streams.min.session.timeout.ms": "1000",
+    "group.streams.session.timeout.ms": "6000",
+    "group.streams.min.heartbeat.interval.ms": "500",
+    "group.streams.heartbeat.interval.ms": "1000",
 }
 MISSING = pytest.StashKey[Counter[str]]()
 """How many tests were skipped for each part that is missing on this machine."""

@@ -17,6 +17,7 @@ from kohort.group.committed_offsets import fetch_error, fetch_offset
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.group_timers import Timer, TimerKind
+from kohort.group.streams.group import StreamsGroup
 from kohort.log.consumer_records import group_key
 from kohort.log.group_records import read_text
 from kohort.model.ids import topic_id_text
@@ -252,7 +253,8 @@ class Pair:
     def _look(self) -> None:
         """Remember what our groups are like before a step."""
         groups = self.ours.shard.groups
-        self.glances = {group_id: Glance.of(groups[group_id]) for group_id in groups if group_id not in self.left}
+        known = {group_id: group for group_id, group in groups.items() if not isinstance(group, StreamsGroup)}
+        self.glances = {group_id: Glance.of(known[group_id]) for group_id in known if group_id not in self.left}
 
     def _compare(self, their: apache.Outcome, our: ours.Outcome) -> Answers:
         cases = self._uneven_records(their.records, our.records)

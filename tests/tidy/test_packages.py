@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from tests.tidy.tree import Tree
 
 SHARED_NAMES = {
+    "answer": "the answer of a heartbeat; one for each type of group that has a target",
     "apply": "folds an event into the state of a group; one for each type of group",
     "broker": "the broker process, and the verb that starts it",
     "clock": "the clock of a process, and the manual one for tests",
@@ -19,21 +20,25 @@ SHARED_NAMES = {
     "decisions": "what a coordinator decides, of groups or of transactions",
     "effects": "what a state machine decides, in the coordinators and in the member",
     "errors": "Kafka's error codes, and the exceptions of clients",
+    "events": "what happened to a group; those of streams groups have a module of their own",
     "exit": "how a member leaves; one for each type of group",
     "explain": "why a group rebalanced, and the verb that prints it",
     "gateway": "the proxy of groups, and the verb that runs it",
     "group": "the state of a group; one for each type of group",
     "instance_links": "connections between instances of a gateway, over TCP and in the simulator",
     "invariants": "what holds of a group; one for each type of group",
+    "join": "how members join; one for each type of group that has a target",
     "k18_api_versions": "the module of an API, in the broker and in the gateway",
     "k68_consumer_group_heartbeat": "the module of an API, in the broker and in the gateway",
     "machine": "the state machine of a group; one for each type of group",
     "plots": "plots of a report",
+    "reconcile": "one step of a member towards its target; one for each type of group that has one",
     "range": "the range assignor, of leaders and of coordinators",
     "routes": "from an API key to its module, in the broker and in the gateway",
     "spec": "what an assignor gets, in leaders and in coordinators",
     "summary": "the summary of a report",
     "topics": "topics as a broker, a group, a client or the command line sees them",
+    "target": "the target of a group; one for each type of group that has one",
 }
 """Names of modules in more than one package, and the idea that they share."""
 

@@ -20,7 +20,9 @@ from kohort.group.effects import Append, Arm, Disarm, Effect, Effects, Reply
 from kohort.group.events import GroupDeleted, OffsetCommitted, OffsetDeleted, OffsetPending
 from kohort.group.group_timers import session_timer
 from kohort.group.results import CommitResult, DeleteGroupResult, DeleteOffsetsResult
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
+from kohort.group.streams import exit as streams_exit
+from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
@@ -138,16 +140,19 @@ def decide_forget_topic(shard: Shard, command: ForgetTopic, now_ms: int) -> Effe
 
 
 def _is_dead(group: Group) -> bool:
-    return group.is_dead if isinstance(group, ConsumerGroup) else group.phase is Phase.DEAD
+    return group.phase is Phase.DEAD if isinstance(group, ClassicGroup) else group.is_dead
 
 
 def _is_empty(group: Group) -> bool:
-    return not group.members if isinstance(group, ConsumerGroup) else group.phase is Phase.EMPTY
+    return group.phase is Phase.EMPTY if isinstance(group, ClassicGroup) else not group.members
 
 
 def _delete(group: Group, cause: Cause) -> Iterable[Effect]:
     if isinstance(group, ConsumerGroup):
         yield from consumer_exit.delete_effects(group, cause)
+        return
+    if isinstance(group, StreamsGroup):
+        yield from streams_exit.delete_effects(group, cause)
         return
     for member_id in sorted(group.pending):
         yield Disarm(session_timer(group.group_id, member_id))
@@ -173,9 +178,6 @@ def _unneeded_since(group: Group, committed: OffsetCommitted, settings: GroupSet
     return None if subscribed_among({committed.topic}, group, settings) else committed.commit_ms
 
 
-Group = ClassicGroup | ConsumerGroup
-
-
 def commit_error(group: Group | None, command: CommitOffsets, settings: GroupSettings) -> ErrorCode:
     """Return why the sender may not commit, or NONE.
 
@@ -186,7 +188,9 @@ def commit_error(group: Group | None, command: CommitOffsets, settings: GroupSet
         return ErrorCode.NONE if command.generation < 0 else missing
     if type(group) is ConsumerGroup:
         return _consumer_commit_error(group, command, settings)
-    assert isinstance(group, ClassicGroup), "a group is of one of two types"
+    if isinstance(group, StreamsGroup):
+        return _streams_commit_error(group, command)
+    assert isinstance(group, ClassicGroup), "a group is of one of three types"
     return _classic_commit_error(group, command)
 
 
@@ -236,6 +240,28 @@ def _consumer_commit_error(group: ConsumerGroup, command: CommitOffsets, setting
     return ErrorCode.NONE
 
 
+def _streams_commit_error(group: StreamsGroup, command: CommitOffsets) -> ErrorCode:
+    """Return why the sender may not commit to a streams group, or NONE: of an older epoch it may for its tasks."""
+    if group.is_dead:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    epoch = command.generation
+    is_outside = epoch < 0 and not group.members
+    if is_outside or (command.producer is not None and _names_no_member(command)):
+        return ErrorCode.NONE
+    member = group.members.get(command.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if not command.can_report_stale_epoch:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    assigned_at = {**member.pending.active, **member.assigned.active}
+    subtopology_of = {} if group.topology is None else group.topology.readers
+    tasks = ((subtopology_of.get(offset.topic, ""), offset.partition) for offset in command.offsets)
+    is_owned = epoch < member.epoch and all(0 <= assigned_at.get(task, -1) <= epoch for task in tasks)
+    return ErrorCode.NONE if is_owned else ErrorCode.STALE_MEMBER_EPOCH
+
+
 def _has_owned_since(member: ConsumerMember, epoch: int, command: CommitOffsets, longest_metadata: int) -> bool:
     """Whether every partition of a commit was the member's in `epoch` and is still, or is just asked back."""
     assigned_at = {
@@ -255,7 +281,7 @@ def fetch_error(group: Group | None, member_id: str | None, epoch: int) -> Error
 
     Who names nothing (no member id, epoch -1) is an administrator. A classic group does not ask.
     """
-    if type(group) is not ConsumerGroup or group.is_dead or (member_id is None and epoch < 0):
+    if group is None or isinstance(group, ClassicGroup) or group.is_dead or (member_id is None and epoch < 0):
         return ErrorCode.NONE
     member = group.members.get(member_id or "")
     if member is None:
@@ -263,9 +289,10 @@ def fetch_error(group: Group | None, member_id: str | None, epoch: int) -> Error
     return ErrorCode.NONE if epoch == member.epoch else _stale(member)
 
 
-def _stale(member: ConsumerMember) -> ErrorCode:
+def _stale(member: ConsumerMember | StreamsMember) -> ErrorCode:
     """Return the error that a member with another epoch knows: a classic one calls it a generation."""
-    return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
+    is_classic = isinstance(member, ConsumerMember) and member.classic is not None
+    return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def subscribed_among(topics: set[str], group: Group, settings: GroupSettings) -> set[str]:
@@ -277,7 +304,9 @@ def subscribed_among(topics: set[str], group: Group, settings: GroupSettings) ->
             if resolved is not None:
                 found |= topics.intersection(resolved.topics)
         return found
-    assert isinstance(group, ClassicGroup), "a group is of one of two types"
+    if isinstance(group, StreamsGroup):
+        return topics & group.topology.readers.keys() if group.members and group.topology is not None else set()
+    assert isinstance(group, ClassicGroup), "a group is of one of three types"
     return _subscribed_among_classic(topics, group, settings)
 
 

@@ -106,6 +106,19 @@ class GroupConfig(NamedTuple):
     assignment_interval_ms: int
 
 
+class StreamsConfig(NamedTuple):
+    """What may be set for each streams group by itself."""
+
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    assignment_interval_ms: int
+    standby_replicas: int
+    initial_rebalance_delay_ms: int
+    warmup_replicas: int
+    acceptable_recovery_lag: int
+    task_offset_interval_ms: int
+
+
 UNLIMITED = 2**31 - 1
 """A limit that is none. Who watches the groups of other brokers does not know theirs."""
 
@@ -120,10 +133,9 @@ class GroupSettings:
     `version_of` reads the version of a subscription, -1 where it cannot;
     `compared_metadata_of` what it asks for, given the name of its protocol.
 
-    `assignors` are the server-side ones by name, the default first; `group_config` answers None for a group without
-    settings of its own. `subscription_of` reads a classic member's metadata, `assignment_of` its assignment, each None
-    when it cannot; `encode_assignment_of` writes its
-    assignment in the version of that metadata.
+    `assignors` are the server-side ones by name, the default first; `group_config` and `streams_config` answer None for
+    a group without settings of its own. `subscription_of` reads a classic member's metadata, `assignment_of` its
+    assignment, each None when it cannot; `encode_assignment_of` writes its assignment in the version of that metadata.
 
     `sync_hold_ms` 0 withholds no SyncGroup answer; with `initial_quiet_ms` -1 a first round runs its full delay.
     """
@@ -148,6 +160,15 @@ class GroupSettings:
     consumer_max_size: int = setting(UNLIMITED, name="group.consumer.max.size")
     assignment_interval_ms: int = setting(1_000, name="group.consumer.assignment.interval.ms")
     assignors: Mapping[str, ServerAssignor] = field(default_factory=dict)
+    streams_session_timeout_ms: int = setting(45_000, name="group.streams.session.timeout.ms")
+    streams_heartbeat_interval_ms: int = setting(5_000, name="group.streams.heartbeat.interval.ms")
+    streams_assignment_interval_ms: int = setting(1_000, name="group.streams.assignment.interval.ms")
+    streams_standby_replicas: int = setting(0, name="group.streams.num.standby.replicas")
+    streams_initial_rebalance_delay_ms: int = setting(3_000, name="group.streams.initial.rebalance.delay.ms")
+    streams_warmup_replicas: int = setting(2, name="group.streams.num.warmup.replicas")
+    streams_acceptable_recovery_lag: int = setting(10_000, name="group.streams.acceptable.recovery.lag")
+    streams_task_offset_interval_ms: int = setting(60_000, name="group.streams.task.offset.interval.ms")
+    streams_max_size: int = setting(UNLIMITED, name="group.streams.max.size")
     migration_policy: str = setting("bidirectional", name="group.consumer.migration.policy")
     min_embedded_version: int = setting(3, name="kohort.group.migration.min.embedded.version")
     ignores_echoed_data: bool = setting(False, name="kohort.group.migration.ignore.echoed.data")
@@ -157,6 +178,7 @@ class GroupSettings:
     has_join_reasons: bool = setting(True, name="kohort.group.join.reasons")
     elects_by_version: bool = setting(True, name="kohort.group.leader.by.version")
     group_config: Callable[[str], GroupConfig | None] = unread
+    streams_config: Callable[[str], StreamsConfig | None] = unread
     subscription_of: Callable[[bytes], Subscription | None] = unread
     assignment_of: Callable[[bytes], Assignment | None] = unread
     encode_assignment_of: Callable[[NamedPartitions, int], bytes] = no_assignment
@@ -165,4 +187,10 @@ class GroupSettings:
         """Return the settings of a consumer group."""
         return self.group_config(group_id) or GroupConfig(
             self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms, self.assignment_interval_ms
+        )
+
+    def streams_config_of(self, group_id: str) -> StreamsConfig:
+        """Return the settings of a streams group."""
+        return self.streams_config(group_id) or StreamsConfig(
+            *(getattr(self, f"streams_{name}") for name in StreamsConfig._fields)
         )

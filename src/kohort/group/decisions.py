@@ -1,9 +1,9 @@
 """Which decision a command asks for, by what its group is now.
 
 `decide` reads a shard and a command and returns a `Decision`; it changes nothing. The decisions themselves are those of
-classic groups, of consumer groups, of classic members inside these, of conversions, and of offsets. If the records of a
-decision could not be stored, nothing of it happened: a sender that waits is answered with an error that its client can
-act upon; what no client waits for is tried again.
+classic groups, of consumer groups, of classic members inside these, of streams groups, of conversions, and of offsets.
+If the records of a decision could not be stored, nothing of it happened: a sender that waits is answered with an error
+that its client can act upon; what no client waits for is tried again.
 """
 
 from __future__ import annotations
@@ -75,6 +75,14 @@ from kohort.group.results import (
     refused,
 )
 from kohort.group.shard import Shard
+from kohort.group.streams import answer as streams_answer
+from kohort.group.streams import exit as streams_exit
+from kohort.group.streams import machine as streams
+from kohort.group.streams import target as streams_target
+from kohort.group.streams.group import StreamsGroup
+from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult, StreamsReconcile
+from kohort.group.streams.heartbeat import refused as streams_refused
+from kohort.group.streams.heartbeat import request_refusal as streams_request_refusal
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 
@@ -99,23 +107,30 @@ def _decide_join(shard: Shard, command: Join, now_ms: int) -> Effects:
         return classic_join.decide_first_join(ClassicGroup(command.group_id), command, now_ms, settings)
     if isinstance(group, ClassicGroup):
         return classic_join.decide_join(group, command, now_ms, settings)
-    if group.members or group.is_dead:
+    if isinstance(group, StreamsGroup) and (group.members or group.is_dead):
+        error = ErrorCode.NOT_COORDINATOR if group.is_dead else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return (Reply(JoinResult(error, command.member_id)),)
+    if isinstance(group, ConsumerGroup) and (group.members or group.is_dead):
         return consumer_classic_join.decide_join(group, command, now_ms, settings)
     return _join_emptied(group, command, now_ms, settings)
 
 
-def _join_emptied(group: ConsumerGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
-    """Let a classic member into a consumer group that is empty: if it gets in, a classic group takes its place."""
+def _join_emptied(group: ConsumerGroup | StreamsGroup, command: Join, now_ms: int, settings: GroupSettings) -> Effects:
+    """Let a classic member into an empty group of another type: if it gets in, a classic group takes its place."""
     effects = tuple(classic_join.decide_first_join(ClassicGroup(group.group_id), command, now_ms, settings))
     if any(isinstance(effect, Append) for effect in effects):
         member_id = command.member_id or command.new_member_id
-        yield from consumer_exit.delete_effects(group, Cause(CauseKind.GROUP_CONVERTED, now_ms, member_id))
+        cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, member_id)
+        if isinstance(group, StreamsGroup):
+            yield from streams_exit.delete_effects(group, cause)
+        else:
+            yield from consumer_exit.delete_effects(group, cause)
     yield from effects
 
 
 def _sync(shard: Shard, command: Sync, now_ms: int) -> Effects:
     group = shard.groups.get(command.group_id)
-    if group is None:
+    if group is None or isinstance(group, StreamsGroup):
         error = ErrorCode.UNKNOWN_MEMBER_ID if command.group_id else ErrorCode.INVALID_GROUP_ID
         return (Reply(SyncResult(error)),)
     if isinstance(group, ConsumerGroup):
@@ -125,7 +140,7 @@ def _sync(shard: Shard, command: Sync, now_ms: int) -> Effects:
 
 def _heartbeat(shard: Shard, command: Heartbeat, now_ms: int) -> Effects:
     group = shard.groups.get(command.group_id)
-    if group is None:
+    if group is None or type(group) is StreamsGroup:
         error = ErrorCode.UNKNOWN_MEMBER_ID if command.group_id else ErrorCode.INVALID_GROUP_ID
         return (Reply(HeartbeatResult(error)),)
     if type(group) is ClassicGroup:
@@ -137,7 +152,7 @@ def _leave(shard: Shard, command: Leave, now_ms: int) -> Effects:
     if not command.group_id:
         return (Reply(LeaveResult(ErrorCode.INVALID_GROUP_ID)),)
     group = shard.groups.get(command.group_id)
-    if group is None:
+    if group is None or isinstance(group, StreamsGroup):
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
         members = tuple(LeftMember(member.member_id, member.instance_id, unknown) for member in command.members)
         return (Reply(LeaveResult(ErrorCode.NONE, members)),)
@@ -156,18 +171,20 @@ def _consumer_heartbeat(shard: Shard, command: ConsumerHeartbeat, now_ms: int) -
 
 
 def _first_heartbeat(
-    group: ClassicGroup | None, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
+    group: ClassicGroup | StreamsGroup | None, command: ConsumerHeartbeat, now_ms: int, settings: GroupSettings
 ) -> Effects:
     """Let a member into a group that is no consumer group: there is none, or a classic one is to become one."""
     refusal = request_refusal(command, settings)
     if refusal is None and command.member_epoch != 0:
         text = f"group {command.group_id} is no consumer group: the member must revoke its partitions and join again"
         refusal = refused(ErrorCode.GROUP_ID_NOT_FOUND, text)
+    if refusal is None and isinstance(group, StreamsGroup):
+        refusal = refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} is not a consumer group.")
     if refusal is None:
         refusal = regex_refusal(None, command, settings)
     if refusal is not None:
         yield Reply(refusal)
-    elif group is None:
+    elif group is None or isinstance(group, StreamsGroup):
         yield from consumer.decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
     elif group.phase is Phase.DEAD:
         yield Reply(refused(ErrorCode.NOT_COORDINATOR, "the coordinator of the group is another one now"))
@@ -182,12 +199,38 @@ def _first_heartbeat(
         yield from consumer.decide_heartbeat(ConsumerGroup(command.group_id), command, now_ms, settings)
 
 
-def _by_type(classic: _Decisions | None = None, consumer: _Decisions | None = None) -> _Decision:
-    """Return the decision that a group of one type or the other makes; where there is none, nothing is to be done."""
+def _streams_heartbeat(shard: Shard, command: StreamsHeartbeat, now_ms: int) -> Effects:
+    """Pass a heartbeat to its streams group; an empty classic group becomes one, with its offsets."""
+    group = shard.groups.get(command.group_id)
+    if isinstance(group, StreamsGroup):
+        yield from streams.decide_heartbeat(group, command, now_ms, shard.settings)
+        return
+    refusal = streams_request_refusal(command)
+    is_free = group is None or (isinstance(group, ClassicGroup) and group.phase is Phase.EMPTY and not group.members)
+    if refusal is None and (command.member_epoch != 0 or not is_free):
+        what = "not found" if group is None else "is not a streams group"
+        refusal = streams_refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {command.group_id} {what}.")
+    if refusal is not None:
+        yield Reply(refusal)
+        return
+    if isinstance(group, ClassicGroup):
+        for pending_id in sorted(group.pending):
+            yield Disarm(session_timer(group.group_id, pending_id))
+        if group.is_stored:
+            cause = Cause(CauseKind.GROUP_CONVERTED, now_ms, command.member_id)
+            yield Append(GroupDeleted(group.group_id, cause))
+    yield from streams.decide_heartbeat(StreamsGroup(command.group_id), command, now_ms, shard.settings)
+
+
+def _by_type(
+    classic: _Decisions | None = None, consumer: _Decisions | None = None, of_streams: _Decisions | None = None
+) -> _Decision:
+    """Return the decision that a group makes by its type; where there is none, nothing is to be done."""
+    by_type = {ClassicGroup: classic, ConsumerGroup: consumer, StreamsGroup: of_streams}
 
     def decide_by_type(shard: Shard, command: Command, now_ms: int) -> Effects:
         group = shard.groups.get(command.group_id)
-        decision = consumer if isinstance(group, ConsumerGroup) else classic
+        decision = None if group is None else by_type[type(group)]
         return () if group is None or decision is None else decision(group, command, now_ms, shard.settings)
 
     return decide_by_type
@@ -219,8 +262,8 @@ def decide_append_failed(shard: Shard, failed: AppendFailed, now_ms: int) -> Eff
             return consumer_classic_join.fail_reconcile(group, command, error, now_ms)
         case DowngradeIfDue(then=Join()):
             return (Reply(JoinResult(append_error(failed.error, is_join=True), "")),)
-        case TimerFired() if isinstance(group, ConsumerGroup):
-            # To evict a member from a consumer group is a record; one that sends nothing is so a little later as well.
+        case TimerFired() if not isinstance(group, ClassicGroup):
+            # To evict a member from such a group is a record; one that sends nothing is so a little later as well.
             return (Arm(command.timer, now_ms + consumer.TARGET_RETRY_MS),)
         case AssignTarget() | TopicChanged() | ResolveExpressions() | PrepareClassic() | DowngradeIfDue():
             return consumer.retry_later(command.group_id, now_ms)
@@ -236,6 +279,8 @@ ERROR_RESULTS: dict[type[Command], Callable[[ErrorCode], Result]] = {
     CommitOffsets: CommitResult,
     DeleteOffsets: DeleteOffsetsResult,
     DeleteGroup: DeleteGroupResult,
+    StreamsHeartbeat: StreamsHeartbeatResult,
+    StreamsReconcile: StreamsHeartbeatResult,
 }
 """Results of commands that were not carried out."""
 
@@ -262,10 +307,11 @@ _DECISIONS: dict[type, _Decision] = {
     Heartbeat: _heartbeat,
     ConsumerHeartbeat: _consumer_heartbeat,
     CommitOffsets: committed_offsets.decide_commit,
+    StreamsHeartbeat: _streams_heartbeat,
     Join: _join,
     Sync: _sync,
     Leave: _leave,
-    TimerFired: _by_type(classic.decide_timer, consumer.decide_timer),
+    TimerFired: _by_type(classic.decide_timer, consumer.decide_timer, streams.decide_timer),
     OpenRound: _in_a_round(classic_round.open_round),
     CheckJoin: _in_a_round(classic_round.check_join),
     FormGeneration: _in_a_round(classic_round.form_generation),
@@ -273,14 +319,15 @@ _DECISIONS: dict[type, _Decision] = {
     DeleteGroup: committed_offsets.decide_delete_group,
     ExpireOffsets: committed_offsets.decide_expiry,
     ForgetTopic: committed_offsets.decide_forget_topic,
-    Loaded: _by_type(classic.decide_loaded, consumer.decide_loaded),
-    Unload: _by_type(classic.decide_unload, consumer.decide_unload),
+    Loaded: _by_type(classic.decide_loaded, consumer.decide_loaded, streams.decide_loaded),
+    Unload: _by_type(classic.decide_unload, consumer.decide_unload, streams.decide_unload),
     AppendFailed: decide_append_failed,
-    AssignTarget: _by_type(consumer=target.decide_assign_target),
+    AssignTarget: _by_type(consumer=target.decide_assign_target, of_streams=streams_target.decide_assign_target),
     Reconcile: _by_type(consumer=consumer_answer.decide_reconcile),
-    TargetMeasured: _by_type(consumer=consumer.decide_measured),
-    TopicChanged: _by_type(consumer=consumer.decide_topic_changed),
+    TargetMeasured: _by_type(consumer=consumer.decide_measured, of_streams=streams.decide_measured),
+    TopicChanged: _by_type(consumer=consumer.decide_topic_changed, of_streams=streams.decide_topic_changed),
     ResolveExpressions: _by_type(consumer=consumer.decide_resolve),
+    StreamsReconcile: _by_type(of_streams=streams_answer.decide_reconcile),
     ReconcileJoin: _by_type(consumer=consumer_classic_join.decide_reconcile),
     PrepareClassic: _by_type(consumer=consumer_classic.decide_prepare),
     DowngradeIfDue: _by_type(consumer=conversion.decide_downgrade),

@@ -1,4 +1,4 @@
-"""What an operator sees of a group, of either type. Reads only."""
+"""What an operator sees of a group, of whatever type. Reads only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kohort.group.consumer.group import ConsumerGroup, ConsumerMember, GroupStat
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.consumer.target import assignor_of
 from kohort.group.events import ClassicPhase
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
+from kohort.group.streams.group import StreamsGroup, StreamsGroupState
 from kohort.model.assignment import IdPartitions
 
 
@@ -78,12 +79,13 @@ class ListedGroup(NamedTuple):
 
     group_id: str
     protocol_type: str
-    state: Phase | GroupState
+    state: Phase | GroupState | StreamsGroupState
     group_type: str
 
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
+STREAMS_TYPE = "streams"
 
 
 def describe(shard: Shard, group_id: str) -> DescribedGroup | None:
@@ -149,15 +151,24 @@ def _described_consumer(member: ConsumerMember) -> DescribedConsumerMember:
     )
 
 
+def streams_group(shard: Shard, group_id: str) -> StreamsGroup | None:
+    """Return a streams group, to be read only, or None when there is no such group."""
+    group = shard.groups.get(group_id)
+    return group if isinstance(group, StreamsGroup) and not group.is_dead else None
+
+
 def list_groups(shard: Shard, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
     """Yield the groups in one of `states` and of one of `types`, both in lower case; an empty filter takes all."""
     for group_id, group in sorted(shard.groups.items()):
         listed = _listed(group_id, group)
-        if (not types or listed.group_type in types) and (not states or listed.state.lower() in states):
+        names = {listed.state.lower(), listed.state.name.lower()}
+        if (not types or listed.group_type in types) and (not states or not names.isdisjoint(states)):
             yield listed
 
 
-def _listed(group_id: str, group: ClassicGroup | ConsumerGroup) -> ListedGroup:
+def _listed(group_id: str, group: Group) -> ListedGroup:
+    if isinstance(group, StreamsGroup):
+        return ListedGroup(group_id, STREAMS_TYPE, group.state, STREAMS_TYPE)
     if isinstance(group, ConsumerGroup):
         return ListedGroup(group_id, "consumer", group.state, CONSUMER_TYPE)
     return ListedGroup(group_id, group.protocol_type or "", group.phase, CLASSIC_TYPE)

@@ -17,7 +17,8 @@ from kohort.group.coordinator_settings import UNLIMITED
 from kohort.group.effects import Effects, Note, Reply
 from kohort.group.events import JoinRefused
 from kohort.group.migration.conversion_rules import upgrade_obstacles
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
+from kohort.group.streams.group import StreamsGroup
 from kohort.model.cause import Cause, CauseKind, first_few
 from kohort.model.errors import ErrorCode
 
@@ -80,8 +81,10 @@ def why_refused(shard: Shard, event: JoinRefused) -> Why:
             return Why(error.name)
 
 
-def _inconsistent(shard: Shard, group: ClassicGroup | ConsumerGroup | None, request: Join) -> Why:
+def _inconsistent(shard: Shard, group: Group | None, request: Join) -> Why:
     names = [name for name, _ in request.protocols]
+    if isinstance(group, StreamsGroup):
+        return Why("the group is a streams group with members")
     of_group = group.protocol_type if isinstance(group, ClassicGroup) else CONSUMER_PROTOCOL_TYPE
     if not names or not request.protocol_type:
         return Why("it offers no assignor")

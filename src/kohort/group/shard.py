@@ -38,6 +38,17 @@ from kohort.group.events import (
     RoundAnnounced,
     TargetDeleted,
 )
+from kohort.group.streams import apply as streams_apply
+from kohort.group.streams.events import (
+    StreamsGroupDeleted,
+    StreamsHardEvent,
+    StreamsMemberAssignmentDeleted,
+    StreamsMemberDeleted,
+    StreamsMemberTargetDeleted,
+    StreamsTargetDeleted,
+    StreamsTopologyDeleted,
+)
+from kohort.group.streams.group import StreamsGroup
 
 Key = tuple[str, str, int]
 """Group, topic and partition."""
@@ -129,6 +140,8 @@ class PendingOffsets:
 Offsets = dict[tuple[str, int], OffsetCommitted]
 """The committed offsets of one group, by topic and partition."""
 
+Group = ClassicGroup | ConsumerGroup | StreamsGroup
+
 _TOMBSTONES = (
     ConsumerMemberDeleted,
     MemberAssignmentDeleted,
@@ -136,6 +149,11 @@ _TOMBSTONES = (
     PartitionMetadataDeleted,
     RegexDeleted,
     TargetDeleted,
+    StreamsMemberDeleted,
+    StreamsMemberAssignmentDeleted,
+    StreamsMemberTargetDeleted,
+    StreamsTargetDeleted,
+    StreamsTopologyDeleted,
 )
 
 
@@ -143,14 +161,15 @@ class Shard:
     """The groups of one offsets partition and what they committed.
 
     `pending` are the offsets of open transactions. `followers` are the consumer groups that subscribe to a topic by its
-    name, `regex_followers` those that subscribe with an expression, which may match any.
+    name, and the streams groups whose topology has it, `regex_followers` those that subscribe with an expression, which
+    may match any.
     """
 
     __slots__ = ("followers", "groups", "offsets", "pending", "regex_followers", "settings")
 
     def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
-        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets: dict[str, Offsets] = {}
         self.pending = PendingOffsets()
         self.followers: dict[str, set[str]] = {}
@@ -189,12 +208,23 @@ def apply(shard: Shard, event: Event | OffsetsTransactionEnded) -> None:
             _delete_consumer_group(shard, event.group_id)
         case _ if isinstance(event, ConsumerHardEvent):
             _apply_consumer(shard, event)
+        case StreamsGroupDeleted():
+            _delete_streams_group(shard, event)
+        case _ if isinstance(event, StreamsHardEvent):
+            if (streams := _streams_group(shard, event)) is not None:
+                streams_apply.apply(streams, event)
         case _:
             group = shard.groups.get(event.group_id)
             if isinstance(group, ConsumerGroup):
                 consumer_apply.apply(group, event)  # type: ignore[arg-type]
+            elif isinstance(group, StreamsGroup):
+                streams_apply.apply(group, event)  # type: ignore[arg-type]
             elif not isinstance(event, GroupConverted):
                 classic_apply.apply(shard.groups[event.group_id], event)  # type: ignore[arg-type]
+
+
+def _type_of(group: Group | None) -> str:
+    return type(group).__name__.removesuffix("Group").lower()
 
 
 def _classic_group(shard: Shard, group_id: str) -> ClassicGroup:
@@ -202,7 +232,9 @@ def _classic_group(shard: Shard, group_id: str) -> ClassicGroup:
     group = shard.groups.get(group_id)
     if isinstance(group, ClassicGroup):
         return group
-    assert group is None or not group.members, f"{group_id}: a consumer group with members becomes no classic one"
+    assert group is None or not group.members, (
+        f"{group_id}: a {_type_of(group)} group with members becomes no classic one"
+    )
     shard.regex_followers.discard(group_id)
     group = shard.groups[group_id] = ClassicGroup(group_id)
     return group
@@ -229,9 +261,34 @@ def _consumer_group(shard: Shard, event: ConsumerHardEvent) -> ConsumerGroup | N
     if isinstance(event, _TOMBSTONES):
         return None
     # The record that made a classic group give way may have been compacted away, but not one of a member.
-    assert group is None or not group.members, f"{group_id}: a classic group with members becomes no consumer one"
+    assert group is None or not group.members, (
+        f"{group_id}: a {_type_of(group)} group with members becomes no consumer one"
+    )
     group = shard.groups[group_id] = ConsumerGroup(group_id, shard.followers)
     return group
+
+
+def _streams_group(shard: Shard, event: StreamsHardEvent) -> StreamsGroup | None:
+    """Return the streams group of an event, made if there is none; None for a tombstone of what is not there."""
+    group = shard.groups.get(event.group_id)
+    if isinstance(group, StreamsGroup):
+        return group
+    if isinstance(event, _TOMBSTONES):
+        return None
+    group_id = event.group_id
+    assert group is None or not group.members, (
+        f"{group_id}: a {_type_of(group)} group with members becomes no streams one"
+    )
+    made = shard.groups[group_id] = StreamsGroup(group_id, shard.followers)
+    return made
+
+
+def _delete_streams_group(shard: Shard, event: StreamsGroupDeleted) -> None:
+    group = shard.groups.get(event.group_id)
+    if isinstance(group, StreamsGroup):
+        assert not group.members, f"{event.group_id}: a group with members is not deleted"
+        streams_apply.apply(group, StreamsTopologyDeleted(event.group_id, event.cause))
+        _remove(shard, event.group_id)
 
 
 def _delete_consumer_group(shard: Shard, group_id: str) -> None:
@@ -271,7 +328,7 @@ def _forget_offset(shard: Shard, event: OffsetDeleted) -> None:
 
 
 def _delete_group(shard: Shard, group_id: str) -> None:
-    if not isinstance(shard.groups.get(group_id), ConsumerGroup):
+    if isinstance(shard.groups.get(group_id), ClassicGroup | None):
         _remove(shard, group_id)
 
 
@@ -283,5 +340,5 @@ def _remove(shard: Shard, group_id: str) -> None:
 
 
 def followers_of(shard: Shard, topic: str) -> list[str]:
-    """Return the consumer groups to which a change of a topic may matter, by id."""
+    """Return the groups to which a change of a topic may matter, by id."""
     return sorted(shard.followers.get(topic, set()) | shard.regex_followers)

@@ -31,6 +31,7 @@ from kohort.group.events import (
     PartitionMetadataStored,
     RegexDeleted,
     RegexStored,
+    StoredEvent,
     TargetDeleted,
     TargetStored,
 )
@@ -71,13 +72,14 @@ def part_key(kind: int, group_id: str, part: str) -> bytes:
     return short(kind) + text(group_id) + text(part)
 
 
-def _encoded(value: Message) -> bytes:
+def encoded(value: Message) -> bytes:
+    """Return the value of a record, version 0."""
     return _VERSION_BYTES + encode(value, _VERSION)
 
 
 def group_value(event: ConsumerGroupStored) -> bytes:
     """Return the value of type 3."""
-    return _encoded(ConsumerGroupMetadataValue(epoch=event.epoch, metadata_hash=event.metadata_hash))
+    return encoded(ConsumerGroupMetadataValue(epoch=event.epoch, metadata_hash=event.metadata_hash))
 
 
 def member_value(event: ConsumerMemberStored) -> bytes:
@@ -112,13 +114,13 @@ def member_value(event: ConsumerMemberStored) -> bytes:
         ],
         acceptable_recovery_lag=-1 if event.acceptable_recovery_lag is None else event.acceptable_recovery_lag,
     )
-    return _encoded(value)
+    return encoded(value)
 
 
 def target_value(event: TargetStored) -> bytes:
     """Return the value of type 6."""
     epoch, timestamp = event.epoch, event.timestamp_ms
-    return _encoded(ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp))
+    return encoded(ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp))
 
 
 def member_target_value(target: IdPartitions) -> bytes:
@@ -151,33 +153,35 @@ def _add_assigned(parts: list[bytes], several: tuple[Assigned, ...]) -> None:
 def regex_value(event: RegexStored) -> bytes:
     """Return the value of type 16."""
     topics, timestamp = list(event.topics), event.timestamp_ms
-    return _encoded(ConsumerGroupRegularExpressionValue(topics=topics, version=event.version, timestamp=timestamp))
+    return encoded(ConsumerGroupRegularExpressionValue(topics=topics, version=event.version, timestamp=timestamp))
 
 
-def _group(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:
+def group_writer(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:
+    """Return what makes the record of an event that a group has once."""
     return lambda event: (group_key(kind, event.group_id), value(event))
 
 
-def _member(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:
+def part_writer(kind: int, value: Callable[[Any], bytes | None]) -> Callable[[Any], tuple[bytes, bytes | None]]:
+    """Return what makes the record of an event that a group has for each member."""
     return lambda event: (part_key(kind, event.group_id, event.member_id), value(event))
 
 
-def _tombstone(_: Any) -> None:
-    return None
+def tombstone(_: Any) -> None:
+    """Return the value of a tombstone."""
 
 
 WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
-    ConsumerGroupStored: _group(GROUP, group_value),
-    ConsumerGroupDeleted: _group(GROUP, _tombstone),
-    PartitionMetadataDeleted: _group(PARTITION_METADATA, _tombstone),
-    ConsumerMemberStored: _member(MEMBER, member_value),
-    ConsumerMemberDeleted: _member(MEMBER, _tombstone),
-    TargetStored: _group(TARGET, target_value),
-    TargetDeleted: _group(TARGET, _tombstone),
-    MemberTargetStored: _member(MEMBER_TARGET, lambda event: member_target_value(event.target)),
-    MemberTargetDeleted: _member(MEMBER_TARGET, _tombstone),
-    MemberAssignmentStored: _member(MEMBER_ASSIGNMENT, member_assignment_value),
-    MemberAssignmentDeleted: _member(MEMBER_ASSIGNMENT, _tombstone),
+    ConsumerGroupStored: group_writer(GROUP, group_value),
+    ConsumerGroupDeleted: group_writer(GROUP, tombstone),
+    PartitionMetadataDeleted: group_writer(PARTITION_METADATA, tombstone),
+    ConsumerMemberStored: part_writer(MEMBER, member_value),
+    ConsumerMemberDeleted: part_writer(MEMBER, tombstone),
+    TargetStored: group_writer(TARGET, target_value),
+    TargetDeleted: group_writer(TARGET, tombstone),
+    MemberTargetStored: part_writer(MEMBER_TARGET, lambda event: member_target_value(event.target)),
+    MemberTargetDeleted: part_writer(MEMBER_TARGET, tombstone),
+    MemberAssignmentStored: part_writer(MEMBER_ASSIGNMENT, member_assignment_value),
+    MemberAssignmentDeleted: part_writer(MEMBER_ASSIGNMENT, tombstone),
     RegexStored: lambda event: (part_key(REGEX, event.group_id, event.regex), regex_value(event)),
     RegexDeleted: lambda event: (part_key(REGEX, event.group_id, event.regex), None),
 }
@@ -291,15 +295,15 @@ def _read_regex(group_id: str, regex: str, found: ConsumerGroupRegularExpression
     return RegexStored(group_id, regex, tuple(sorted(set(found.topics))), found.version, found.timestamp, LOADED)
 
 
-MakeEvent = Callable[..., ConsumerHardEvent]
+MakeEvent = Callable[..., StoredEvent]
 
 
-def _reader(
+def reader(
     message: type[Message], stored: MakeEvent, deleted: MakeEvent, texts: int
-) -> Callable[[bytes, bytes | None], ConsumerHardEvent]:
+) -> Callable[[bytes, bytes | None], StoredEvent]:
     """Return what reads a record whose key has so many texts: the group, and a member or an expression."""
 
-    def read(key: bytes, value: bytes | None) -> ConsumerHardEvent:
+    def read(key: bytes, value: bytes | None) -> StoredEvent:
         names, position = [], 2
         for _ in range(texts):
             name, position = read_text(key, position)
@@ -312,17 +316,17 @@ def _reader(
     return read
 
 
-READERS: dict[int, Callable[[bytes, bytes | None], ConsumerHardEvent]] = {
-    GROUP: _reader(ConsumerGroupMetadataValue, _read_group, ConsumerGroupDeleted, 1),
-    PARTITION_METADATA: _reader(
+READERS: dict[int, Callable[[bytes, bytes | None], StoredEvent]] = {
+    GROUP: reader(ConsumerGroupMetadataValue, _read_group, ConsumerGroupDeleted, 1),
+    PARTITION_METADATA: reader(
         ConsumerGroupPartitionMetadataValue, _read_partition_metadata, PartitionMetadataDeleted, 1
     ),
-    MEMBER: _reader(_member_values, _read_member, ConsumerMemberDeleted, 2),
-    TARGET: _reader(ConsumerGroupTargetAssignmentMetadataValue, _read_target, TargetDeleted, 1),
-    MEMBER_TARGET: _reader(ConsumerGroupTargetAssignmentMemberValue, _read_member_target, MemberTargetDeleted, 2),
-    MEMBER_ASSIGNMENT: _reader(
+    MEMBER: reader(_member_values, _read_member, ConsumerMemberDeleted, 2),
+    TARGET: reader(ConsumerGroupTargetAssignmentMetadataValue, _read_target, TargetDeleted, 1),
+    MEMBER_TARGET: reader(ConsumerGroupTargetAssignmentMemberValue, _read_member_target, MemberTargetDeleted, 2),
+    MEMBER_ASSIGNMENT: reader(
         ConsumerGroupCurrentMemberAssignmentValue, _read_member_assignment, MemberAssignmentDeleted, 2
     ),
-    REGEX: _reader(ConsumerGroupRegularExpressionValue, _read_regex, RegexDeleted, 2),
+    REGEX: reader(ConsumerGroupRegularExpressionValue, _read_regex, RegexDeleted, 2),
 }
 """By record type, what reads the key and the value of a record. Raises MalformedMessage."""

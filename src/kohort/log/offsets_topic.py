@@ -1,8 +1,8 @@
 """Records of `__consumer_offsets`: hard events to bytes and back, as Kafka writes and reads them.
 
-The records are defined in `group_records` (types 0 to 2) and `consumer_records` (3 to 8, 16). Here they become batches,
-and batches events. Records of other types (share groups, streams groups) are counted and skipped. A record that cannot
-be read stops the replay, and the error names its place. It knows no log and no clock.
+The records are defined in `group_records` (types 0 to 2), `consumer_records` (3 to 8, 16) and `streams_records` (17, 19
+to 23). Here they become batches, and batches events. Records of other types (share groups) are counted and skipped. A
+record that cannot be read stops the replay, and the error names its place. It knows no log and no clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kohort.group.events import (
     OffsetDeleted,
     OffsetPending,
 )
-from kohort.log import consumer_records
+from kohort.log import consumer_records, streams_records
 from kohort.log.group_records import (
     GROUP_METADATA,
     LEGACY_OFFSET_COMMIT,
@@ -71,6 +71,7 @@ _WRITERS: dict[type[Any], Callable[[Any], tuple[bytes, bytes | None]]] = {
     GroupStored: lambda event: (group_key(event.group_id), group_value(event)),
     GroupDeleted: lambda event: (group_key(event.group_id), None),
     **consumer_records.WRITERS,
+    **streams_records.WRITERS,
 }
 
 
@@ -113,6 +114,7 @@ _READERS: dict[int, Callable[[bytes, bytes | None], HardEvent]] = {
     LEGACY_OFFSET_COMMIT: read_legacy_offset,
     GROUP_METADATA: read_group,
     **consumer_records.READERS,
+    **streams_records.READERS,
 }
 
 

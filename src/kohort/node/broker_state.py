@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kohort.group.coordinator_settings import GroupConfig
+from kohort.group.coordinator_settings import GroupConfig, StreamsConfig
 from kohort.log.disk import Disk, StorageError
 from kohort.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from kohort.model.errors import KafkaError
@@ -218,6 +218,7 @@ class GroupConfigs:
         self._own: dict[str, GroupResourceConfig] = {}
         self._effective: dict[str, GroupConfig] = {}
         self._default = _effective(GroupResourceConfig(broker))
+        self._streams_default = _effective_streams(GroupResourceConfig(broker))
 
     def __iter__(self) -> Iterator[str]:
         """Yield the ids of the groups that have settings, sorted."""
@@ -230,6 +231,11 @@ class GroupConfigs:
     def effective(self, group_id: str) -> GroupConfig:
         """Return what a group works with: its own settings within the broker's bounds, else the broker's."""
         return self._effective.get(group_id, self._default)
+
+    def effective_streams(self, group_id: str) -> StreamsConfig:
+        """Return the same for a streams group."""
+        own = self._own.get(group_id)
+        return self._streams_default if own is None else _effective_streams(own)
 
     def apply(self, entry: Entry) -> None:
         """Fold one change of a group's settings."""
@@ -286,6 +292,19 @@ def _effective(own: GroupResourceConfig) -> GroupConfig:
         session_timeout_ms=own.consumer_session_timeout_ms,
         heartbeat_interval_ms=own.consumer_heartbeat_interval_ms,
         assignment_interval_ms=own.consumer_assignment_interval_ms,
+    )
+
+
+def _effective_streams(own: GroupResourceConfig) -> StreamsConfig:
+    return StreamsConfig(
+        session_timeout_ms=own.streams_session_timeout_ms,
+        heartbeat_interval_ms=own.streams_heartbeat_interval_ms,
+        assignment_interval_ms=own.streams_assignment_interval_ms,
+        standby_replicas=own.streams_num_standby_replicas,
+        initial_rebalance_delay_ms=own.streams_initial_rebalance_delay_ms,
+        warmup_replicas=own.streams_num_warmup_replicas,
+        acceptable_recovery_lag=own.streams_acceptable_recovery_lag,
+        task_offset_interval_ms=own.streams_task_offset_interval_ms,
     )
 
 

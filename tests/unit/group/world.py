@@ -32,10 +32,12 @@ from kohort.group.effects import Append, Arm, Disarm, Effect, Note, Park, Parked
 from kohort.group.events import Event, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.group.group_timers import Timer, join_timer
 from kohort.group.results import JoinResult, Result, SyncResult
-from kohort.group.shard import Shard, apply
+from kohort.group.shard import Group, Shard, apply
+from kohort.group.streams.group import StreamsGroup
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
+from kohort.sim.checks import replay_checks
 from kohort.sim.checks.invariants import needed_by, violations, waiting
 
 NOW = 1_000_000
@@ -295,9 +297,15 @@ def hard_state(shard: Shard, group_id: str) -> dict[str, Any]:
     group = shard.groups.get(group_id)
     offsets = {key: committed._replace(member_id="") for key, committed in shard.offsets.get(group_id, {}).items()}
     return {
-        f"group {group_id}": hard_consumer_group(group) if isinstance(group, ConsumerGroup) else hard_group(group),
+        f"group {group_id}": _hard(group),
         f"offsets {group_id}": offsets or None,
     }
+
+
+def _hard(group: Group | None) -> object:
+    if isinstance(group, StreamsGroup):
+        return replay_checks.hard_group(group)
+    return hard_consumer_group(group) if isinstance(group, ConsumerGroup) else hard_group(group)
 
 
 def hard_group(group: ClassicGroup | None) -> tuple[Any, ...] | None:

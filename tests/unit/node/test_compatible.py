@@ -29,8 +29,9 @@ def test_only_versions_and_features_of_that_kafka_are_offered() -> None:
     request = ApiVersionsRequest(client_software_name="x", client_software_version="1")
     answer = compatible_desk().connect().call(request, 4)
     newest = {key.api_key: key.max_version for key in answer.api_keys}
-    assert (newest[Api.API_VERSIONS], newest[Api.DELETE_GROUPS]) == (4, 2)
-    assert [feature.name for feature in answer.supported_features] == ["transaction.version", "group.version"]
+    assert (newest[Api.API_VERSIONS], newest[Api.DELETE_GROUPS], newest[Api.STREAMS_GROUP_HEARTBEAT]) == (4, 2, 0)
+    names = [feature.name for feature in answer.supported_features]
+    assert names == ["transaction.version", "group.version", "streams.version"]
 
 
 def test_request_of_a_newer_version_is_answered_as_by_that_kafka() -> None:

@@ -13,9 +13,11 @@ from zlib import crc32
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
+from kohort.group.shard import Group
 from kohort.model.cause import Cause
 
-KnownGroup = ClassicGroup | ConsumerGroup
+KnownGroup = Group
+"""A gateway observes no streams groups, so that it knows none."""
 
 IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
@@ -101,6 +103,6 @@ def digest_of(group: KnownGroup | None) -> int:
     state: list[object] = [generation_of(group)]
     if isinstance(group, ConsumerGroup):
         state += [(each, member.epoch, ids_of(member.assigned)) for each, member in sorted(group.members.items())]
-    else:
+    elif isinstance(group, ClassicGroup):
         state += [group.phase, *sorted((each, member.assignment) for each, member in group.members.items())]
     return crc32(repr(state).encode())

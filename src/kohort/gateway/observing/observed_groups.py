@@ -87,7 +87,7 @@ class ObservedGroups:
         for member_id in members:
             if isinstance(group, ConsumerGroup):
                 self.consumer.member_seen(group_id, member_id, now_ms)
-            else:
+            elif isinstance(group, ClassicGroup):
                 self.last_requests.sent(group, member_id, now_ms)
         if differs:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
@@ -218,7 +218,7 @@ class ObservedGroups:
         timeouts: dict[str, tuple[int, int]] = {}
         if isinstance(known, ConsumerGroup):
             self.consumer.forget(known, cause, now_ms)
-        elif known is not None:
+        elif isinstance(known, ClassicGroup):
             timeouts = {
                 each.member_id: (each.rebalance_timeout_ms, each.session_timeout_ms) for each in known.members.values()
             }

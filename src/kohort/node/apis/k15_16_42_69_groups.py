@@ -65,7 +65,7 @@ def describe_groups(
 def _missing_classic(context: ApiContext, group_id: str, version: int) -> _Classic:
     if version < 6:
         return _Classic(group_id=group_id, group_state="Dead", members=[])
-    is_other = context.coordinator.describe_consumer(group_id) is not None
+    is_other = context.coordinator.has_group(group_id)
     return _Classic(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found.",
@@ -127,7 +127,7 @@ def consumer_group_describe(
         elif error := context.coordinator.load_error(group_id):
             groups.append(_refused(group_id, error, error.text))
         elif (described := context.coordinator.describe_consumer(group_id)) is None:
-            is_other = context.coordinator.describe(group_id) is not None
+            is_other = context.coordinator.has_group(group_id)
             text = f"Group {group_id} is not a consumer group." if is_other else f"Group {group_id} not found."
             groups.append(_refused(group_id, ErrorCode.GROUP_ID_NOT_FOUND, text))
         else:

@@ -45,6 +45,8 @@ def api_versions(context: ApiContext, request: Request, message: ApiVersionsRequ
     _finalize(response, "transaction.version", 2, request.api_version)
     if "consumer" in context.config.group_coordinator_rebalance_protocols:
         _finalize(response, "group.version", 1, request.api_version)
+    if "streams" in context.config.group_coordinator_rebalance_protocols:
+        _finalize(response, "streams.version", 1, request.api_version)
     response.finalized_features_epoch = context.state.epoch
     return response
 

@@ -36,7 +36,7 @@ _STORED = "Accepted and stored for tools; has no effect on one broker."
 _CLEANUP = ("delete", "compact")
 _CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 _TIMESTAMPS = get_args(TimestampType)
-_PROTOCOLS = ("classic", "consumer")
+_PROTOCOLS = ("classic", "consumer", "streams")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The mechanisms of SASL that a broker can offer."""
 
@@ -243,7 +243,7 @@ class BrokerSettings(ListenerSettings):
 
     # -- groups
 
-    group_coordinator_rebalance_protocols = Setting[Names](LIST, ("classic", "consumer",),
+    group_coordinator_rebalance_protocols = Setting[Names](LIST, ("classic", "consumer", "streams"),
         "The group protocols in force.", choices=_PROTOCOLS)
     group_min_session_timeout_ms = _int(6000, "The shortest session timeout a classic member may ask for.", 1)
     group_max_session_timeout_ms = _int(1_800_000, "The longest session timeout a classic member may ask for.", 1)
@@ -311,6 +311,39 @@ class BrokerSettings(ListenerSettings):
         choices=("disabled", "upgrade", "downgrade", "bidirectional"))
     group_consumer_regex_refresh_interval_ms = _int(600_000,
         "Accepted for tools; expressions are matched again whenever topics change.", 10_000)
+    group_streams_session_timeout_ms = _int(45_000,
+        "A member of a streams group that sends no heartbeat for so long is evicted; a group's own setting goes "
+        "before it.", 1)
+    group_streams_min_session_timeout_ms = _int(45_000,
+        "The shortest session timeout that a streams group may set for itself.", 1)
+    group_streams_max_session_timeout_ms = _int(60_000,
+        "The longest session timeout that a streams group may set for itself.", 1)
+    group_streams_heartbeat_interval_ms = _int(5000,
+        "How often members of streams groups send heartbeats; a group's own setting goes before it.", 1)
+    group_streams_min_heartbeat_interval_ms = _int(5000,
+        "The shortest heartbeat interval that a streams group may set for itself.", 1)
+    group_streams_max_heartbeat_interval_ms = _int(15_000,
+        "The longest heartbeat interval that a streams group may set for itself.", 1)
+    group_streams_assignment_interval_ms = _int(1000,
+        "How long after a streams group's target the next is computed at the latest; sooner where that is cheap.",
+        0, 15_000)
+    group_streams_min_assignment_interval_ms = _int(0,
+        "The shortest assignment interval that a streams group may set for itself.", 0)
+    group_streams_max_assignment_interval_ms = _int(15_000,
+        "The longest assignment interval that a streams group may set for itself.", 0)
+    group_streams_max_size = _int(INT_MAX, "How many members a streams group may have.", 1)
+    group_streams_num_standby_replicas = _int(0, "How many standby copies a task with state has.", 0)
+    group_streams_max_standby_replicas = _int(2, "How many standby copies a streams group may set for itself.", 0)
+    group_streams_initial_rebalance_delay_ms = _int(3000,
+        "How long a streams group that was empty waits for more members before its first target.", 0)
+    group_streams_num_warmup_replicas = _int(2, "How many tasks of a streams group may have a warm-up at a time.", 0)
+    group_streams_max_warmup_replicas = _int(20, "How many warm-ups a streams group may set for itself.", 0)
+    group_streams_acceptable_recovery_lag = _int(10_000,
+        "How many records a copy may be behind to count as caught up.", 0)
+    group_streams_task_offset_interval_ms = _int(60_000,
+        "How often members of streams groups report how far their copies are.", 1)
+    group_streams_min_task_offset_interval_ms = _int(15_000,
+        "The shortest such interval that a streams group may set for itself.", 1)
     kohort_group_migration_min_embedded_version = _int(3,
         "The oldest version of embedded metadata whose members a group may take into the consumer protocol.",
         0, 3, compatible=0)
@@ -399,6 +432,16 @@ class GroupResourceSettings:
     consumer_assignment_interval_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_assignment_interval_ms)
     consumer_heartbeat_interval_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_heartbeat_interval_ms)
     consumer_session_timeout_ms: Setting[int] = _default_from(BrokerSettings.group_consumer_session_timeout_ms)
+    streams_acceptable_recovery_lag: Setting[int] = _default_from(BrokerSettings.group_streams_acceptable_recovery_lag)
+    streams_assignment_interval_ms: Setting[int] = _default_from(BrokerSettings.group_streams_assignment_interval_ms)
+    streams_heartbeat_interval_ms: Setting[int] = _default_from(BrokerSettings.group_streams_heartbeat_interval_ms)
+    streams_initial_rebalance_delay_ms: Setting[int] = _default_from(
+        BrokerSettings.group_streams_initial_rebalance_delay_ms
+    )
+    streams_num_standby_replicas: Setting[int] = _default_from(BrokerSettings.group_streams_num_standby_replicas)
+    streams_num_warmup_replicas: Setting[int] = _default_from(BrokerSettings.group_streams_num_warmup_replicas)
+    streams_session_timeout_ms: Setting[int] = _default_from(BrokerSettings.group_streams_session_timeout_ms)
+    streams_task_offset_interval_ms: Setting[int] = _default_from(BrokerSettings.group_streams_task_offset_interval_ms)
 
 
 LISTENER = attributes("a listener", ListenerSettings)
@@ -409,7 +452,7 @@ GROUP = attributes("a group", GroupResourceSettings)
 COMPATIBLE = {name: setting.compatible for name, setting in BROKER.items() if setting.compatible is not None}
 """The defaults where `kohort.compatible` names Apache Kafka 4.3, of the settings that have another one there."""
 
-NEWEST_VERSIONS: dict[int, int] = {18: 4, 42: 2}
+NEWEST_VERSIONS: dict[int, int] = {18: 4, 42: 2, 88: 0, 89: 0}
 """The newest version of APIs, by key, that came after Apache Kafka 4.3."""
 
 UNIT_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from kohort.model.acl import Principal
-from kohort.model.setting import HIDDEN, Setting, SettingsError, Table, Value, refused
+from kohort.model.setting import HIDDEN, INT_MAX, Setting, SettingsError, Table, Value, refused
 from kohort.node.configuration.broker_settings import (
     BROKER,
     COMPATIBLE,
@@ -156,9 +156,13 @@ class Config(BrokerSettings):
 
     def bounds_of(self, name: str) -> tuple[int, int]:
         """Return from where to where a group's own setting works. Raises SettingsError if the broker's is outside."""
-        kind = name.removeprefix("consumer.")
-        low_name, high_name, own_name = (f"group.consumer.{bound}{kind}" for bound in ("min.", "max.", ""))
-        low, high, own = self.get(low_name), self.get(high_name), self.get(own_name)
+        group_type, _, kind = name.partition(".")
+        bound_kind = kind.removeprefix("num.")
+        low_name, high_name = (f"group.{group_type}.{bound}.{bound_kind}" for bound in ("min", "max"))
+        own_name = f"group.{group_type}.{kind}"
+        low = self.get(low_name) if low_name in BROKER else 0
+        high = self.get(high_name) if high_name in BROKER else INT_MAX
+        own = self.get(own_name)
         if not low <= own <= high:
             raise SettingsError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
         return low, high
@@ -255,7 +259,10 @@ class GroupResourceConfig(ResourceConfig, GroupResourceSettings):
 
     def check(self) -> None:
         """Raise SettingsError when the settings contradict each other."""
-        session_ms, interval_ms = self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms
-        if session_ms <= interval_ms:
-            text = f"consumer.session.timeout.ms ({session_ms}) is not above consumer.heartbeat.interval.ms"
-            raise SettingsError(f"{text} ({interval_ms})")
+        for kind, session_ms, interval_ms in (
+            ("consumer", self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms),
+            ("streams", self.streams_session_timeout_ms, self.streams_heartbeat_interval_ms),
+        ):
+            if session_ms <= interval_ms:
+                text = f"{kind}.session.timeout.ms ({session_ms}) is not above {kind}.heartbeat.interval.ms"
+                raise SettingsError(f"{text} ({interval_ms})")

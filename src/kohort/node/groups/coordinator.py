@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from kohort.assign.server.spec import ServerAssignor
-from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import (
     Command,
     CommitOffsets,
@@ -31,9 +30,12 @@ from kohort.group.describe import (
     describe,
     describe_consumer,
     list_groups,
+    streams_group,
 )
 from kohort.group.events import OffsetCommitted, OffsetsTransactionEnded
-from kohort.group.shard import Shard, apply, followers_of
+from kohort.group.shard import Group, Shard, apply, followers_of
+from kohort.group.streams.group import StreamsGroup
+from kohort.group.streams.heartbeat import StreamsHeartbeat
 from kohort.log.disk import StorageError
 from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
@@ -67,7 +69,7 @@ class GroupLimits:
     def admits(self, hosted: OffsetsPartition, command: Command) -> bool:
         """Whether a command may be decided; if not, a line in the log states why."""
         kind = type(command)
-        if kind is not Join and kind is not ConsumerHeartbeat and kind is not CommitOffsets:
+        if kind not in (Join, ConsumerHeartbeat, StreamsHeartbeat, CommitOffsets):
             return True
         if command.group_id not in hosted.shard.groups:
             count, most = sum(len(each.shard.groups) for each in self._partitions), self._config.kohort_groups_max
@@ -91,6 +93,8 @@ def _size(command: Command) -> int:
         return sum(len(name) + len(metadata) for name, metadata in command.protocols)
     if isinstance(command, ConsumerHeartbeat):
         return sum(map(len, command.subscribed_topic_names or ())) + len(command.subscribed_topic_regex or "")
+    if isinstance(command, StreamsHeartbeat) and command.topology is not None:
+        return len(repr(command.topology))
     return 0
 
 
@@ -118,8 +122,10 @@ class Coordinator:
         self._clock = services.clock
         self._topics = services.topics
         self._image = NodeTopics(services.topics, services.config.broker_rack, rights)
-        group_config = services.state.group_configs.effective
-        self._settings = group_settings(services.config, self._image, assignors, group_config)
+        configs = services.state.group_configs
+        self._settings = group_settings(
+            services.config, self._image, assignors, configs.effective, configs.effective_streams
+        )
         self.partitions: list[OffsetsPartition] = []
         """The offsets partitions of this node."""
         self._empty = Shard(self._settings)
@@ -237,6 +243,14 @@ class Coordinator:
         """Return what an operator sees of a consumer group, None when there is no such group."""
         return describe_consumer(self._shard(group_id), group_id)
 
+    def has_group(self, group_id: str) -> bool:
+        """Whether there is a group of that id, of whatever type."""
+        return group_id in self._shard(group_id).groups
+
+    def streams_group(self, group_id: str) -> StreamsGroup | None:
+        """Return a streams group, to be read only, None when there is no such group."""
+        return streams_group(self._shard(group_id), group_id)
+
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> Iterator[ListedGroup]:
         """Yield the groups of this node, partition by partition."""
         for hosted in self.partitions:
@@ -348,8 +362,10 @@ class Coordinator:
         if isinstance(group, ConsumerGroup) and group.regex_subscribers:
             self.runtime.run(hosted, TopicChanged(group_id, None), None)
 
-    def _follows(self, group: ClassicGroup | ConsumerGroup, name: str) -> bool:
-        """Whether a topic is one that a consumer group subscribes to, by name or by expression."""
+    def _follows(self, group: Group, name: str) -> bool:
+        """Whether a topic is one that a group subscribes to, by name or by expression, or that its topology has."""
+        if isinstance(group, StreamsGroup):
+            return True
         if not isinstance(group, ConsumerGroup):
             return False
         is_matched = self._image.is_matched

@@ -36,6 +36,8 @@ from kohort.group.events import (
 from kohort.group.group_timers import session_timer
 from kohort.group.join_refusals import Why, why_refused
 from kohort.group.shard import Shard
+from kohort.group.streams.events import StreamsHardEvent
+from kohort.group.streams.group import StreamsGroup
 from kohort.log.disk import StorageError
 from kohort.model.cause import CauseKind
 from kohort.model.errors import KafkaError
@@ -127,7 +129,8 @@ class EventWriter:
 
     def note(self, shard: Shard, event: Event, now_ms: int) -> None:
         """Take an event that has been applied to `shard`."""
-        if is_unwritten(event):
+        group = shard.groups.get(event.group_id)
+        if is_unwritten(event) or isinstance(event, StreamsHardEvent) or isinstance(group, StreamsGroup):
             return
         kind = type(event)
         if kind is JoinRefused:
@@ -142,7 +145,6 @@ class EventWriter:
         if kind is not TargetStored and event.group_id in self._targets:
             # Those that no computation gave: an instance has a new member id.
             self._waiting += [(now_ms, Noted(each)) for each in self._targets.pop(event.group_id)]
-        group = shard.groups.get(event.group_id)
         if kind is SyncReceived and isinstance(group, ClassicGroup) and self._is_reported_later(group, event):  # type: ignore[arg-type]
             return
         noted = self._noted(group, event)

@@ -14,6 +14,7 @@ from kohort.group.coordinator_settings import (
     GroupSettings,
     NamedPartitions,
     NoTopics,
+    StreamsConfig,
     TopicImage,
     unread,
 )
@@ -57,6 +58,7 @@ def group_settings(
     image: TopicImage | None = None,
     assignors: Mapping[str, ServerAssignor] | None = None,
     group_config: Callable[[str], GroupConfig | None] = unread,
+    streams_config: Callable[[str], StreamsConfig | None] = unread,
 ) -> GroupSettings:
     """Return the settings of all groups of a node. What cannot be read of a member is None to its group."""
     return GroupSettings(
@@ -64,6 +66,7 @@ def group_settings(
         image=image or NoTopics(),
         assignors=assignors or {},
         group_config=group_config,
+        streams_config=streams_config,
         subscription_of=_or_none(_subscription),
         assignment_of=_or_none(decode_assignment),
         encode_assignment_of=_encode_assignment_of,

@@ -20,7 +20,7 @@ from kohort.group.events import (
     PendingMemberDropped,
     RoundOpened,
 )
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
@@ -103,7 +103,7 @@ class EndChecker(Checker):
                         if lack := self._lack_of(hosted.shard, group, groups[group_id]):
                             self.broken(CONVERGES_AFTER_HEALING, f"{group_id}: {lack}")
 
-    def _lack_of(self, shard: Shard, group: ClassicGroup | ConsumerGroup, members: list[SeenMember]) -> str | None:
+    def _lack_of(self, shard: Shard, group: Group, members: list[SeenMember]) -> str | None:
         if isinstance(group, ClassicGroup):
             if group.phase not in (Phase.STABLE, Phase.EMPTY):
                 return f"it is {group.phase} in the end"
@@ -113,6 +113,7 @@ class EndChecker(Checker):
         else:
             if group.state not in (GroupState.STABLE, GroupState.EMPTY):
                 return f"it is {group.state} in the end"
+            assert isinstance(group, ConsumerGroup), "no program of a world is in a streams group"
             topics = set(group.subscribers).union(*(stored.topics for stored in group.regexes.values()))
         ids = {member.identity.member_id for member in members}
         if unknown := sorted(group.members.keys() - ids):

@@ -14,7 +14,8 @@ from kohort.group.classic.group import ClassicGroup
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.effects import Parked
 from kohort.group.group_timers import Timer
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
+from kohort.group.streams.group import StreamsGroup
 from kohort.sim.checks import classic_invariants as classic
 from kohort.sim.checks import consumer_invariants as consumer
 
@@ -294,7 +295,7 @@ def broken(shard: Shard, group_id: str) -> Iterator[tuple[Invariant, str]]:
         for invariant, of_classic in _OF_CLASSIC:
             for text in of_classic(group):
                 yield invariant, f"{group_id}: {text}"
-    else:
+    elif isinstance(group, ConsumerGroup):
         for invariant, of_consumer in _OF_CONSUMER:
             for text in of_consumer(group):
                 yield invariant, f"{group_id}: {text}"
@@ -317,6 +318,9 @@ def _broken_index(shard: Shard) -> list[str]:
                 followers.setdefault(name, set()).add(group_id)
             if group.regex_subscribers:
                 regex_followers.add(group_id)
+        if isinstance(group, StreamsGroup) and group.topology is not None:
+            for name in group.topology.topics:
+                followers.setdefault(name, set()).add(group_id)
     found = []
     if followers != shard.followers:
         found.append(f"followers {shard.followers} where the groups have {followers}")
@@ -330,11 +334,15 @@ def waiting(shard: Shard) -> set[Parked]:
     return {place for group in shard.groups.values() for place in waiting_of(group)}
 
 
-def waiting_of(group: ClassicGroup | ConsumerGroup) -> set[Parked]:
+def waiting_of(group: Group) -> set[Parked]:
     """Return the requests of one group that must be parked."""
+    if isinstance(group, StreamsGroup):
+        return set()
     return classic.waiting(group) if isinstance(group, ClassicGroup) else consumer.waiting(group)
 
 
-def needed_by(group: ClassicGroup | ConsumerGroup) -> Iterator[Timer]:
+def needed_by(group: Group) -> Iterator[Timer]:
     """Yield the timers without which one group could wait for ever (EveryParkedReplyAnswered)."""
+    if isinstance(group, StreamsGroup):
+        return iter(() if group.is_dead else [member.session for member in group.members.values()])
     return classic.needed(group) if isinstance(group, ClassicGroup) else consumer.needed(group)

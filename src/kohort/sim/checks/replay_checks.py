@@ -14,7 +14,7 @@ from typing import Any
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.events import GroupConverted
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
 from kohort.log.group_records import GROUP_METADATA
 from kohort.log.group_replay import compacted, folded, raced, records_of
 from kohort.log.offsets_topic import CorruptOffsetsRecord
@@ -27,17 +27,19 @@ from kohort.wire.record_batches import Record
 
 SOFT = frozenset(
     {"awaiting_join", "epoch_cause", "failed_epoch", "followers", "is_dead", "target_cost_us", "target_failure",
-     "target_failures", "target_retry_ms", "session"}
+     "target_failures", "target_retry_ms", "session", "configured", "delayed_until_ms", "endpoint_epoch", "shutdown_by",
+     "offsets", "end_offsets"}
 )  # fmt: skip
-"""Fields of a consumer group and its members that no record stores."""
+"""Fields of a consumer or streams group and its members that no record stores."""
 
 
-def hard_group(group: ClassicGroup | ConsumerGroup) -> dict[str, Any]:
+def hard_group(group: Group) -> dict[str, Any]:
     """Return what the log has of one group, by the names of its fields."""
-    if isinstance(group, ConsumerGroup):
+    if not isinstance(group, ClassicGroup):
         fields = _fields(group)
         fields["members"] = {member_id: _fields(member) for member_id, member in group.members.items()}
-        fields["regexes"] = {regex: stored.topics for regex, stored in group.regexes.items()}
+        if isinstance(group, ConsumerGroup):
+            fields["regexes"] = {regex: stored.topics for regex, stored in group.regexes.items()}
         return fields
     members = {
         member_id: (
@@ -80,7 +82,7 @@ def differences(live: Shard, loaded: Shard) -> list[str]:
     return found
 
 
-def _of_group(live: ClassicGroup | ConsumerGroup | None, loaded: ClassicGroup | ConsumerGroup | None) -> Iterator[str]:
+def _of_group(live: Group | None, loaded: Group | None) -> Iterator[str]:
     if isinstance(live, ClassicGroup) and not (live.is_stored and live.phase is not Phase.DEAD):
         live = None  # it exists for its offsets, or for members that have no generation yet
     if isinstance(loaded, ClassicGroup) and not loaded.is_stored:
@@ -96,8 +98,9 @@ def _of_group(live: ClassicGroup | ConsumerGroup | None, loaded: ClassicGroup | 
                 yield f"{name} is {value}, loaded {other[name]}"
 
 
-def _kind(group: ClassicGroup | ConsumerGroup | None) -> str:
-    return "none" if group is None else "a consumer group" if isinstance(group, ConsumerGroup) else "a classic group"
+def _kind(group: Group | None) -> str:
+    kinds = {ClassicGroup: "a classic group", ConsumerGroup: "a consumer group"}
+    return "none" if group is None else kinds.get(type(group), "a streams group")
 
 
 def hard_offsets(shard: Shard, group_id: str) -> dict[tuple[str, int], Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from kohort.group.classic.group import ClassicGroup
-from kohort.group.consumer.group import ConsumerGroup
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
 from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.node.node import Node
 from kohort.sim.checks.checker import Checker
@@ -139,7 +138,7 @@ class StateChecker(Checker):
                 text = f"{group_id}: {len(offsets)} commits are stored, of {partitions} partitions"
                 self.require(len(offsets) <= partitions, BOUNDED_MEMORY, text)
 
-    def _demand_timers(self, group_id: str, group: ClassicGroup | ConsumerGroup, node: Node) -> None:
+    def _demand_timers(self, group_id: str, group: Group, node: Node) -> None:
         self.count(EVERY_PARKED_REPLY_ANSWERED)
         for timer in needed_by(group):
             text = f"{group_id}: nothing ends a wait, {timer} is not armed"

@@ -250,6 +250,40 @@ CASES = (
         {(DESCRIBE, GROUP): GROUP_FAILED},
     ),
     Case(
+        "StreamsGroupHeartbeat",
+        m.StreamsGroupHeartbeatRequest(
+            group_id="billing",
+            member_id="m",
+            rebalance_timeout_ms=60_000,
+            topology=m.StreamsGroupHeartbeatRequest.Topology(
+                epoch=0,
+                subtopologies=[
+                    m.StreamsGroupHeartbeatRequest.Topology.Subtopology(
+                        subtopology_id="0",
+                        source_topics=["orders"],
+                        source_topic_regex=[],
+                        state_changelog_topics=[],
+                        repartition_sink_topics=[],
+                        repartition_source_topics=[],
+                        copartition_groups=[],
+                    )
+                ],
+            ),
+            active_tasks=[],
+            standby_tasks=[],
+            warmup_tasks=[],
+            process_id="p",
+        ),
+        0,
+        {(READ, GROUP): GROUP_FAILED, (DESCRIBE, TOPIC): TOPIC_FAILED},
+    ),
+    Case(
+        "StreamsGroupDescribe",
+        m.StreamsGroupDescribeRequest(group_ids=["billing"]),
+        0,
+        {(DESCRIBE, GROUP): GROUP_FAILED},
+    ),
+    Case(
         "CreateTopics",
         m.CreateTopicsRequest(
             topics=[m.CreateTopicsRequest.Topic(name="orders", num_partitions=1, replication_factor=1)]

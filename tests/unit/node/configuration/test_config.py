@@ -45,8 +45,8 @@ def test_an_unknown_setting_is_refused_with_the_nearest_name() -> None:
         ("log.message.timestamp.type", "Now", "CreateTime or LogAppendTime"),
         ("log.cleanup.policy", "delete,shred", "a list of delete, compact"),
         ("log.cleaner.min.cleanable.ratio", "nan", "a number from 0 to 1"),
-        ("group.coordinator.rebalance.protocols", "classic,streams", "a list of classic, consumer"),
-        ("group.coordinator.rebalance.protocols", "consumer,share", "a list of classic, consumer"),
+        ("group.coordinator.rebalance.protocols", "classic,shares", "a list of classic, consumer, streams"),
+        ("group.coordinator.rebalance.protocols", "consumer,share", "a list of classic, consumer, streams"),
         ("kohort.compatible", "kafka-3.9", "kafka-4.3"),
     ],
 )

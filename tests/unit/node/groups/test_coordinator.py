@@ -186,7 +186,7 @@ def test_records_of_other_group_types_are_left_out_and_counted() -> None:
     find_coordinator(desk.connect())
     topic = desk.node.topics.get("__consumer_offsets")
     assert topic is not None
-    topic.partitions[3].append([encode_batch([Record(0, 1, b"\x00\x11\x00\x01g", b"\x00\x00")])], desk.clock.now_ms())
+    topic.partitions[3].append([encode_batch([Record(0, 1, b"\x00\x0b\x00\x01g", b"\x00\x00")])], desk.clock.now_ms())
     desk = desk.restart()
     hosted = coordinator(desk).partitions[3]
     assert (hosted.status, hosted.skipped) == (Status.ACTIVE, 1)

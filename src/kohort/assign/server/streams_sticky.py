@@ -1,0 +1,224 @@
+"""Sticky assignor of streams groups (KIP-1071): tasks stay where their state is, and processes are loaded alike.
+
+A process is loaded by its tasks for each of its members. A member's share is what is left, divided by the members below
+their share, and rounded up; it is computed anew whenever a member has reached it. Standby tasks count for a share of
+their own. Each active task stays with its member, else it goes to one with a standby copy, each below its share; what
+is left goes to the least loaded process. A standby task goes to a member that had the task, if its process has it no
+more, else to the least loaded process without it; with too few processes there are fewer copies.
+
+Kafka's `StickyTaskAssignor` does the same; where it leaves a choice to the order of a hash map, names decide here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from kohort.model.streams_tasks import Task, TasksByRole
+
+STICKY = "sticky"
+"""The assignor's name."""
+
+
+class StickyMember(NamedTuple):
+    """One member, as the assignor sees it: the process it belongs to, and its last target."""
+
+    process_id: str
+    previous: TasksByRole = TasksByRole()
+
+
+class StickySubtopology(NamedTuple):
+    """How many tasks a subtopology has, and whether they have state."""
+
+    tasks: int
+    is_stateful: bool
+
+
+class _Process:
+    """One process: what its members have been given."""
+
+    __slots__ = ("counts", "process_id", "tasks", "total")
+
+    def __init__(self, process_id: str) -> None:
+        self.process_id = process_id
+        self.counts: dict[str, int] = {}
+        self.tasks: set[Task] = set()
+        self.total = 0
+
+    @property
+    def load(self) -> float:
+        return self.total / len(self.counts)
+
+    def least_loaded_member(self) -> str:
+        return min(self.counts, key=lambda member_id: (self.counts[member_id], member_id))
+
+
+class _Share:
+    """How many tasks a member gets."""
+
+    __slots__ = ("members", "size", "total")
+
+    def __init__(self, total: int, members: int) -> None:
+        self.total, self.members = total, members
+        self._divide()
+
+    def reached(self, count: int) -> None:
+        """A member has `count` tasks now: if that is its share, the others divide what is left."""
+        if count == self.size:
+            self.members -= 1
+            self.total -= count
+            self._divide()
+
+    def _divide(self) -> None:
+        self.size = -(-self.total // self.members) if self.members else 0
+
+
+class _Round:
+    """One assignment in the making."""
+
+    def __init__(
+        self, members: Mapping[str, StickyMember], subtopologies: Mapping[str, StickySubtopology], standbys: int
+    ) -> None:
+        self._standbys = standbys
+        self._members = members
+        self._processes: dict[str, _Process] = {}
+        self._active_before: dict[Task, str] = {}
+        self._standby_before: dict[Task, list[str]] = {}
+        self.active: dict[str, set[Task]] = {member_id: set() for member_id in members}
+        self.standby: dict[str, set[Task]] = {member_id: set() for member_id in members}
+        for member_id, member in sorted(members.items()):
+            self._processes.setdefault(member.process_id, _Process(member.process_id)).counts[member_id] = 0
+            self._active_before.update(dict.fromkeys(member.previous.active, member_id))
+            for task in member.previous.standby:
+                self._standby_before.setdefault(task, []).append(member_id)
+        active = sum(each.tasks for each in subtopologies.values())
+        copies = standbys * sum(each.tasks for each in subtopologies.values() if each.is_stateful)
+        self._active_share = _Share(active, len(members))
+        self._total_share = _Share(active + copies, len(members))
+
+    def assign_active(self, tasks: Iterable[Task]) -> None:
+        """Give out the active tasks."""
+        rest: list[Task] = []
+        for task in sorted(tasks, key=_by_partition):
+            member_id = self._active_before.get(task)
+            if member_id is None or not self._add_active(task, member_id):
+                rest.append(task)
+        left: list[Task] = []
+        for task in rest:
+            before = self._least_loaded(self._standby_before.get(task, ()), None)
+            if before is None or not self._add_active(task, before):
+                left.append(task)
+        queue = self._by_load()
+        for task in sorted(left):
+            _, _, process = heappop(queue)
+            self._add(task, process, process.least_loaded_member(), is_active=True)
+            heappush(queue, (process.load, process.process_id, process))
+
+    def assign_standby(self, tasks: Iterable[Task]) -> None:
+        """Give out the standby tasks."""
+        left: list[tuple[Task, int]] = []
+        for task in sorted(tasks, key=_by_partition, reverse=True):
+            for number in range(self._standbys):
+                if not self._return_standby(task):
+                    left.append((task, self._standbys - number))
+                    break
+        queue = self._by_load()
+        for task, copies in sorted(left, reverse=True):
+            for _ in range(copies):
+                if not self._add_to_other_process(task, queue):
+                    break
+
+    def _return_standby(self, task: Task) -> bool:
+        """Give a copy to a member that had the task; return whether there is one that can take it."""
+        for member_id in self._owners_before(task):
+            process = self._home(member_id)
+            if task not in process.tasks and process.counts[member_id] < self._total_share.size:
+                self._add(task, process, member_id, is_active=False)
+                return True
+        return False
+
+    def _owners_before(self, task: Task) -> Iterator[str]:
+        if task in self._active_before:
+            yield self._active_before[task]
+        standby = self._least_loaded(self._standby_before.get(task, ()), task)
+        if standby is not None:
+            yield standby
+
+    def _add_to_other_process(self, task: Task, queue: list[tuple[float, str, _Process]]) -> bool:
+        """Give a copy to the least loaded process that has not the task; return whether there is one."""
+        passed: list[tuple[float, str, _Process]] = []
+        process = None
+        while queue and process is None:
+            entry = heappop(queue)
+            if task in entry[2].tasks:
+                passed.append(entry)
+            else:
+                process = entry[2]
+        if process is not None:
+            self._add(task, process, process.least_loaded_member(), is_active=False)
+            passed.append((process.load, process.process_id, process))
+        for entry in passed:
+            heappush(queue, entry)
+        return process is not None
+
+    def _add_active(self, task: Task, member_id: str) -> bool:
+        process = self._home(member_id)
+        if process.counts[member_id] >= self._active_share.size:
+            return False
+        self._add(task, process, member_id, is_active=True)
+        return True
+
+    def _add(self, task: Task, process: _Process, member_id: str, *, is_active: bool) -> None:
+        process.counts[member_id] += 1
+        process.total += 1
+        process.tasks.add(task)
+        if is_active:
+            self.active[member_id].add(task)
+            self._active_share.reached(process.counts[member_id])
+        else:
+            self.standby[member_id].add(task)
+        self._total_share.reached(process.counts[member_id])
+
+    def _least_loaded(self, member_ids: Iterable[str], task: Task | None) -> str | None:
+        """Return the member of the least loaded process, without those whose process has the task."""
+        able = [each for each in member_ids if task is None or task not in self._home(each).tasks]
+        return min(able, key=self._load_of, default=None)
+
+    def _load_of(self, member_id: str) -> tuple[float, int, str]:
+        process = self._home(member_id)
+        return process.load, process.counts[member_id], member_id
+
+    def _home(self, member_id: str) -> _Process:
+        return self._processes[self._members[member_id].process_id]
+
+    def _by_load(self) -> list[tuple[float, str, _Process]]:
+        queue = [(process.load, process.process_id, process) for process in self._processes.values()]
+        heapify(queue)
+        return queue
+
+
+def _by_partition(task: Task) -> tuple[int, str]:
+    return task[1], task[0]
+
+
+def assign_tasks(
+    members: Mapping[str, StickyMember], subtopologies: Mapping[str, StickySubtopology], standby_replicas: int
+) -> dict[str, TasksByRole]:
+    """Return the target of each member; `standby_replicas` is how many copies a task with state should have."""
+    if not members:
+        return {}
+    made = _Round(members, subtopologies, standby_replicas)
+    made.assign_active(_tasks(subtopologies, is_active=True))
+    made.assign_standby(_tasks(subtopologies, is_active=False))
+    return {
+        member_id: TasksByRole(frozenset(made.active[member_id]), frozenset(made.standby[member_id]))
+        for member_id in members
+    }
+
+
+def _tasks(subtopologies: Mapping[str, StickySubtopology], *, is_active: bool) -> Iterator[Task]:
+    for subtopology_id, each in subtopologies.items():
+        if is_active or each.is_stateful:
+            for partition in range(each.tasks):
+                yield subtopology_id, partition

@@ -1,0 +1,100 @@
+"""The answer of a heartbeat: one step of its sender towards the target, and what it must be sent."""
+
+from __future__ import annotations
+
+from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply
+from kohort.group.group_timers import revocation_timer
+from kohort.group.streams.endpoints import endpoints_of
+from kohort.group.streams.events import EndpointsChanged, StreamsMemberState
+from kohort.group.streams.group import StreamsGroup, StreamsMember
+from kohort.group.streams.heartbeat import StreamsHeartbeatResult, StreamsReconcile, refused
+from kohort.group.streams.reconcile import TaskStep, is_unknown, reconcile
+from kohort.group.streams.target import configured_of
+from kohort.group.streams.topology import StatusCode, StreamsStatus
+from kohort.model.cause import Cause, CauseKind
+from kohort.model.errors import ErrorCode
+from kohort.model.streams_tasks import TasksByRole
+
+
+def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int, settings: GroupSettings) -> Effects:
+    """Move the sender of a heartbeat one step, if it can go one, and answer it."""
+    member, heartbeat = group.members[command.member_id], command.heartbeat
+    if is_unknown(member, heartbeat.owned):
+        text = f"member {member.member_id} is in a state of a later version: it must revoke everything and join again"
+        yield Reply(refused(ErrorCode.FENCED_MEMBER_EPOCH, text))
+        return
+    # A member that shows the epoch before its own has missed an answer: it is sent that before anything changes.
+    is_behind = 0 < heartbeat.member_epoch < member.epoch
+    step = None
+    if not is_behind and member.member_id in group.unsettled:
+        step = reconcile(group, member, heartbeat.owned)
+    if step is not None:
+        yield Append(step.stored(group, member, Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)))
+        yield from _revocation_effects(group, member, step, now_ms)
+    epoch, assigned = (member.epoch, member.assigned) if step is None else (step.epoch, step.assigned)
+    tasks = assigned.tasks
+    is_sent = is_behind or heartbeat.is_full or tasks != member.assigned.tasks
+    result = answer(group, member, now_ms, settings, epoch, tasks if is_sent else None)
+    if is_sent and member.endpoint is not None:
+        yield Note(EndpointsChanged(group.group_id, Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)))
+        result.endpoint_epoch += 1
+    if result.endpoint_epoch != heartbeat.endpoint_epoch:
+        result.endpoints = endpoints_of(group, settings.image, {member.member_id: assigned})
+    yield Reply(result)
+
+
+def _revocation_effects(group: StreamsGroup, member: StreamsMember, step: TaskStep, now_ms: int) -> Effects:
+    """Bound the time that a member has to give tasks back, from the step that asks for them."""
+    unrevoked = StreamsMemberState.UNREVOKED_TASKS
+    if member.state is unrevoked and (step.state is not unrevoked or step.epoch != member.epoch):
+        yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
+    if step.state is unrevoked:
+        timer = revocation_timer(group.group_id, member.member_id, step.epoch)
+        yield Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
+
+
+def answer(
+    group: StreamsGroup,
+    member: StreamsMember,
+    now_ms: int,
+    settings: GroupSettings,
+    epoch: int,
+    tasks: TasksByRole | None,
+) -> StreamsHeartbeatResult:
+    """Return the answer to a heartbeat, without endpoints."""
+    config = settings.streams_config_of(group.group_id)
+    configured = configured_of(group, settings.image)
+    return StreamsHeartbeatResult(
+        error=ErrorCode.NONE,
+        member_id=member.member_id,
+        member_epoch=epoch,
+        heartbeat_interval_ms=config.heartbeat_interval_ms,
+        acceptable_recovery_lag=config.acceptable_recovery_lag,
+        task_offset_interval_ms=config.task_offset_interval_ms,
+        statuses=statuses_of(group, member, now_ms, settings),
+        tasks=tasks,
+        endpoint_epoch=group.endpoint_epoch,
+        missing_topics=() if configured is None else configured.missing,
+    )
+
+
+def statuses_of(
+    group: StreamsGroup, member: StreamsMember, now_ms: int, settings: GroupSettings
+) -> tuple[StreamsStatus, ...]:
+    """Return why a member may run less than it should, in Kafka's words."""
+    found: list[StreamsStatus] = []
+    topology, configured = group.topology, configured_of(group, settings.image)
+    if topology is not None and member.topology_epoch < topology.epoch:
+        text = f"epoch {member.topology_epoch} is behind the group's topology epoch {topology.epoch}."
+        found.append(StreamsStatus(StatusCode.STALE_TOPOLOGY, f"The member's topology {text}"))
+    if group.epoch > group.assignment_epoch:
+        why = "initial rebalance delay" if now_ms < group.delayed_until_ms else "assignment interval"
+        text = f"Assignment delayed due to the configured {why}."
+        found.append(StreamsStatus(StatusCode.ASSIGNMENT_DELAYED, text))
+    if configured is not None and configured.status is not None:
+        found.append(configured.status)
+    if group.shutdown_by is not None:
+        text = "encountered a fatal error and requested a shutdown for the entire application."
+        found.append(StreamsStatus(StatusCode.SHUTDOWN_APPLICATION, f"Streams group member {group.shutdown_by} {text}"))
+    return tuple(found)

@@ -1,0 +1,194 @@
+"""StreamsGroupHeartbeat and StreamsGroupDescribe on the wire, and what other APIs show of streams groups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.node.desk import Desk
+
+from kohort.model.errors import ErrorCode
+from kohort.wire.messages import (
+    ApiVersionsRequest,
+    DescribeGroupsRequest,
+    FindCoordinatorRequest,
+    ListGroupsRequest,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
+)
+
+_Sub = StreamsGroupHeartbeatRequest.Topology.Subtopology
+DELAY_MS = 3_000
+VERSIONS = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
+TOPOLOGY = StreamsGroupHeartbeatRequest.Topology(
+    epoch=0,
+    subtopologies=[
+        _Sub(
+            subtopology_id="0",
+            source_topics=["words"],
+            source_topic_regex=[],
+            state_changelog_topics=[],
+            repartition_sink_topics=["g-repartition"],
+            repartition_source_topics=[],
+            copartition_groups=[],
+        ),
+        _Sub(
+            subtopology_id="1",
+            source_topics=[],
+            source_topic_regex=[],
+            state_changelog_topics=[
+                _Sub.ChangelogTopic(
+                    name="g-changelog",
+                    topic_configs=[_Sub.ChangelogTopic.TopicConfig(key="cleanup.policy", value="compact")],
+                )
+            ],
+            repartition_sink_topics=[],
+            repartition_source_topics=[_Sub.RepartitionTopic(name="g-repartition", topic_configs=[])],
+            copartition_groups=[],
+        ),
+    ],
+)
+JOIN: dict[str, Any] = {
+    "group_id": "g",
+    "member_id": "m",
+    "member_epoch": 0,
+    "rebalance_timeout_ms": 60_000,
+    "topology": TOPOLOGY,
+    "active_tasks": [],
+    "standby_tasks": [],
+    "warmup_tasks": [],
+    "process_id": "p",
+    "client_tags": [StreamsGroupHeartbeatRequest.ClientTag(key="zone", value="z1")],
+    "user_endpoint": StreamsGroupHeartbeatRequest.UserEndpoint(host="h", port=80),
+}
+
+
+def beat(desk: Desk, version: int = 1, **fields: Any) -> StreamsGroupHeartbeatResponse:
+    request = StreamsGroupHeartbeatRequest(**{"group_id": "g", "member_id": "m", **fields})
+    return desk.connect().call(request, version)  # type: ignore[no-any-return]
+
+
+def joined(**settings: Any) -> tuple[Desk, StreamsGroupHeartbeatResponse]:
+    """Return a node whose group has one member, and the answer that has its tasks."""
+    desk = Desk(**settings)
+    desk.create("words", 2)
+    beat(desk, **JOIN)
+    desk.advance(DELAY_MS)
+    return desk, beat(desk, member_epoch=1)
+
+
+def describe(desk: Desk, version: int = 1) -> StreamsGroupDescribeResponse.Group:
+    request = StreamsGroupDescribeRequest(group_ids=["g"], include_topology_description=version == 1)
+    (group,) = desk.connect().call(request, version).groups
+    return group  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_join_makes_internal_topics_and_gets_tasks_after_the_initial_delay(version: int) -> None:
+    desk = Desk()
+    desk.create("words", 2)
+    answer = beat(desk, version, **JOIN)
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 1, 5_000)
+    assert answer.status is not None
+    assert [each.status_code for each in answer.status] == [5, 3]
+    assert answer.acceptable_recovery_lag_legacy == (10_000 if version == 0 else 0)
+    assert answer.acceptable_recovery_lag == (10_000 if version == 1 else -1)
+    changelog = desk.node.topics.find("g-changelog")
+    assert (len(changelog.partitions), changelog.config.get("cleanup.policy")) == (2, ("compact",))
+    desk.advance(DELAY_MS)
+    given = beat(desk, version, member_epoch=1)
+    assert (given.status, given.active_tasks is not None) == ([], True)
+    assert [(each.subtopology_id, each.partitions) for each in given.active_tasks or ()] == [
+        ("0", [0, 1]),
+        ("1", [0, 1]),
+    ]
+    (endpoint,) = given.partitions_by_user_endpoint or ()
+    assert (endpoint.user_endpoint.host, [each.topic for each in endpoint.active_partitions]) == (
+        "h",
+        ["g-repartition", "words"],
+    )
+
+
+def test_internal_topic_that_cannot_be_made_is_in_the_status() -> None:
+    desk = Desk(kohort_partitions_max=60)
+    desk.create("words", 8)
+    answer = beat(desk, **JOIN)
+    (_, lacking) = answer.status or ()
+    assert (
+        "Internal topics are missing: g-changelog, g-repartition; Creation of g-changelog failed"
+        in lacking.status_detail
+    )
+
+
+def test_group_is_described_with_its_topology_and_tasks() -> None:
+    desk, _ = joined()
+    group = describe(desk)
+    assert (group.error_code, group.group_state, group.assignor_name) == (0, "Stable", "sticky")
+    assert group.topology is not None
+    first, second = group.topology.subtopologies or ()
+    assert (first.source_topics, [each.partitions for each in second.state_changelog_topics]) == (["words"], [2])
+    (member,) = group.members
+    assert [each.partitions for each in member.assignment.active_tasks] == [[0, 1], [0, 1]]
+    assert [each.partitions for each in member.target_assignment.active_tasks] == [[0, 1], [0, 1]]
+    assert member.user_endpoint is not None
+    assert (member.user_endpoint.port, [each.value for each in member.client_tags]) == (80, ["z1"])
+    assert (group.topology_description_status, describe(desk, 0).assignor_name) == (1, None)
+
+
+def test_other_apis_show_a_streams_group() -> None:
+    desk, _ = joined()
+    peer = desk.connect()
+    for states in (["stable"], []):
+        listed = peer.call(ListGroupsRequest(states_filter=states, types_filter=["Streams"]), 5).groups
+        assert [(each.group_id, each.group_type, each.protocol_type) for each in listed] == [
+            ("g", "streams", "streams")
+        ]
+    (classic,) = peer.call(DescribeGroupsRequest(groups=["g"]), 6).groups
+    assert (classic.error_code, classic.error_message) == (69, "Group g is not a classic group.")
+    found = peer.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
+    assert found.coordinators[0].error_code == 0
+    features = {each.name: each.max_version_level for each in peer.call(VERSIONS, 4).finalized_features}
+    assert features["streams.version"] == 1
+
+
+def test_group_survives_a_restart() -> None:
+    desk, given = joined()
+    before = describe(desk)
+    desk = desk.restart()
+    assert describe(desk) == before
+    assert beat(desk, member_epoch=given.member_epoch).error_code == 0
+
+
+def test_settings_of_the_group_are_within_the_brokers_bounds() -> None:
+    desk = Desk(group_streams_num_standby_replicas=1, group_streams_max_standby_replicas=1)
+    configs = desk.node.state.group_configs
+    assert configs.effective_streams("g").standby_replicas == 1
+    entry = {"type": "group_config", "group": "g", "name": "streams.num.standby.replicas", "value": "5", "at_ms": 0}
+    configs.apply(entry)
+    assert configs.effective_streams("g").standby_replicas == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"standby_tasks": None}, ErrorCode.INVALID_REQUEST),
+        ({"member_epoch": 3, "topology": None}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_heartbeat_that_cannot_be_taken_has_an_error(fields: dict[str, Any], error: ErrorCode) -> None:
+    assert beat(Desk(), **{**JOIN, **fields}).error_code == error
+
+
+def test_streams_protocol_may_be_off() -> None:
+    desk = Desk(group_coordinator_rebalance_protocols="classic,consumer")
+    assert beat(desk, **JOIN).error_code == ErrorCode.UNSUPPORTED_VERSION
+    names = {each.name for each in desk.connect().call(VERSIONS, 4).finalized_features}
+    assert "streams.version" not in names
+
+
+def test_missing_group_is_not_described() -> None:
+    group = describe(Desk())
+    assert (group.error_code, group.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
