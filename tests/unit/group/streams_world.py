@@ -111,3 +111,4 @@ class StreamsWorld(World):
             self.image.topics[name] = ImageTopic(name, topic_id(name), partitions)
         for group_id in followers_of(self.shard, name):
             self.submit(TopicChanged(group_id, name))
+        self.advance(0)

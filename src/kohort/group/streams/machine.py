@@ -139,12 +139,12 @@ def decide_measured(group: StreamsGroup, command: TargetMeasured, now_ms: int, _
     yield Note(TargetTimed(group.group_id, command.cost_us, Cause(CauseKind.TARGET_MEASURED, now_ms)))
 
 
-def decide_topic_changed(group: StreamsGroup, command: TopicChanged, now_ms: int, settings: GroupSettings) -> Effects:
-    """See what a change of a topic means to the group."""
+def decide_topic_changed(group: StreamsGroup, command: TopicChanged, now_ms: int, _settings: GroupSettings) -> Effects:
+    """Have the group look at its topics again, once for all that change at a time."""
     if not group.is_dead and command.topic is not None:
         cause = Cause(CauseKind.TOPIC_METADATA_CHANGED, now_ms, detail=command.topic)
-        yield from _refresh(group, cause, settings)
-        yield Then(AssignTarget(group.group_id, cause))
+        yield Note(TopologyConfigured(group.group_id, None, cause))
+        yield Arm(target_timer(group.group_id), now_ms)
 
 
 def _refresh(group: StreamsGroup, cause: Cause, settings: GroupSettings) -> Effects:

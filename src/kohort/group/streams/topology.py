@@ -182,22 +182,41 @@ def _repartition_counts(topology: StreamsTopology, existing: Mapping[str, int]) 
     """Return the partition count of each repartition topic."""
     sources = {topic.name: topic for each in topology.subtopologies for topic in each.repartition_sources}
     counts = {name: topic.partitions for name, topic in sources.items() if topic.partitions}
-    external = {name for each in topology.subtopologies for name in each.source_topics}
-    read_by_writers: dict[str, list[str]] = {}
+    known = {name: existing[name] for each in topology.subtopologies for name in each.source_topics} | counts
+    inputs: dict[str, set[str]] = {}
     for each in topology.subtopologies:
-        for sink in each.repartition_sinks:
-            read_by_writers.setdefault(sink, []).extend(each.inputs)
-    while open_sinks := sorted(read_by_writers.keys() - counts.keys()):
-        known = {name: existing[name] for name in external} | counts
-        inputs = {sink: [known.get(name, 0) for name in read_by_writers[sink]] for sink in open_sinks}
+        for sink in set(each.repartition_sinks) - counts.keys():
+            inputs.setdefault(sink, set()).update(each.inputs)
+    readers: dict[str, list[str]] = {}
+    for sink, names in inputs.items():
+        for name in names:
+            readers.setdefault(name, []).append(sink)
+    largest = dict.fromkeys(inputs, 0)
+    unknown = {sink: len(names) for sink, names in inputs.items()}
+    begun: dict[str, None] = {}
+    """Open sinks of which an input is counted."""
+    arrived = sorted(known.items())
+    open_sinks = len(inputs)
+    while open_sinks:
+        complete = []
+        for name, count in arrived:
+            for sink in readers.get(name, ()):
+                largest[sink] = max(largest[sink], count)
+                unknown[sink] -= 1
+                if sink not in counts:
+                    begun[sink] = None
+                    complete += [sink] if not unknown[sink] else []
         # Those first of which all inputs are counted; of a loop, what comes in from outside counts.
-        ready = [sink for sink in open_sinks if all(inputs[sink])] or [sink for sink in open_sinks if any(inputs[sink])]
-        if not ready:
+        arrived = [(sink, largest[sink]) for sink in sorted(complete or begun)]
+        if not arrived:
             raise InvalidTopology(
                 "Failed to compute number of partitions for all repartition topics. "
                 "There may be loops in the topology that cannot be resolved."
             )
-        counts.update((sink, max(inputs[sink])) for sink in ready)
+        counts.update(arrived)
+        open_sinks -= len(arrived)
+        for sink, _ in arrived:
+            del begun[sink]
     if unwritten := sorted(sources.keys() - counts.keys()):
         raise InvalidTopology(
             "Failed to compute number of partitions for all repartition topics, because a repartition source topic is "
