@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 from tests.unit.node.desk import Desk
+from tests.unit.node.groups.test_coordinator import events
 
+from kohort.group.explain.explain import Explanation
+from kohort.group.explain.explain_text import Names, sentence
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages import (
     ApiVersionsRequest,
@@ -192,3 +195,27 @@ def test_streams_protocol_may_be_off() -> None:
 def test_missing_group_is_not_described() -> None:
     group = describe(Desk())
     assert (group.error_code, group.error_message) == (ErrorCode.GROUP_ID_NOT_FOUND, "Group g not found.")
+
+
+def test_rebalances_of_a_streams_group_are_explained() -> None:
+    desk, given = joined(kohort_group_events="true")
+    beat(desk, **{**JOIN, "member_id": "n", "process_id": "q"})
+    owned = {"standby_tasks": [], "warmup_tasks": []}
+    task = StreamsGroupHeartbeatRequest.ActiveTask
+    all_tasks = [task(subtopology_id=each, partitions=[0, 1]) for each in "01"]
+    desk.advance(1_000)
+    asked = beat(desk, member_epoch=given.member_epoch, active_tasks=all_tasks, **owned)
+    kept = [task(subtopology_id=each.subtopology_id, partitions=each.partitions) for each in asked.active_tasks or ()]
+    epoch = beat(desk, member_epoch=asked.member_epoch, active_tasks=kept, **owned).member_epoch
+    assert beat(desk, member_id="n", member_epoch=epoch).active_tasks is not None
+    desk.advance(45_000)
+    explanation = Explanation("g")
+    for event in events(desk):
+        explanation.fold(event)
+    report = explanation.report(desk.clock.now_ms())
+    names = Names(report.identities)
+    assert report.group_type == "streams"
+    first, second, last = (sentence(each, names) for each in report.rebalances)
+    assert first.startswith("group epoch 1→3: m joined; 2 group epochs; 4 of 4 partitions unowned for 3.0 s")
+    assert second.startswith("group epoch 3→4: n joined; no partition was unowned")
+    assert last.startswith("group epoch 4→6: m evicted, no heartbeat for 45.0 s")

@@ -123,6 +123,8 @@ class Explanation:
             return None
         course.is_converting &= cause_of(event).kind == CONVERTED
         course.is_consumer |= "epoch" in event and not course.is_converting
+        if "state" in event:
+            course.is_streams = event.get("type") == "streams"
         if name != "revocations_awaited":
             course.answer_due()
         # Where nothing is left of a group that was deleted, its event has neither clock; its end is the same for both.

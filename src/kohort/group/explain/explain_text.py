@@ -151,8 +151,8 @@ def title(rebalance: Rebalance, names: Names) -> str:
 def generations(rebalance: Rebalance) -> str:
     """Return from which generation, or group epoch, a rebalance led to which."""
     start, end = rebalance.from_generation, rebalance.to_generation
-    words = {"classic": "generation", "consumer": "group epoch"}
-    clock, later = words[rebalance.from_type], words[rebalance.to_type]
+    words = {"classic": "generation"}
+    clock, later = (words.get(kind, "group epoch") for kind in (rebalance.from_type, rebalance.to_type))
     if rebalance.outcome is Outcome.RUNNING:
         return f"{clock} {start}→…"
     if clock != later:

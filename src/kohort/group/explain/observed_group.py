@@ -74,6 +74,8 @@ class Course:
         self.members: set[str] = set()
         self.ownership = Ownership()
         self.is_consumer = False
+        self.is_streams = False
+        """Whether it is a streams group, which is observed as a consumer group whose partitions are tasks."""
         self.is_converting = False
         """Whether a group is written anew only because it becomes one of the other type."""
         self.target_epoch = 0
@@ -167,6 +169,8 @@ class Course:
     @property
     def group_type(self) -> str:
         """What the group is."""
+        if self.is_streams:
+            return "streams"
         return "consumer" if self.is_consumer else "classic"
 
     def _waits_for_target(self) -> Wait:
@@ -312,9 +316,9 @@ class Course:
 
     def begin_again(self, generation: int, *, is_consumer: bool) -> None:
         """Continue with a group that lives, but has neither partitions nor members any more."""
-        count = self.count
+        count, is_streams = self.count, self.is_streams and is_consumer
         self.forget()
-        self.generation, self.count, self.is_consumer = generation, count, is_consumer
+        self.generation, self.count, self.is_consumer, self.is_streams = generation, count, is_consumer, is_streams
 
     def record_members(self, event: EventFields) -> None:
         """Take the event's list of members for the truth: those who left unheard of own nothing."""

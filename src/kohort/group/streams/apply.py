@@ -7,7 +7,7 @@ what is not known means nothing.
 
 from __future__ import annotations
 
-from kohort.group.events import GroupLoaded, GroupUnloaded, SoftEvent, TargetTimed
+from kohort.group.events import ConsumerMemberOut, GroupLoaded, GroupUnloaded, SoftEvent, TargetTimed
 from kohort.group.streams.events import (
     AssignmentDelayed,
     EndpointsChanged,
@@ -75,7 +75,7 @@ def apply(group: StreamsGroup, event: StreamsHardEvent | SoftEvent) -> None:
             group.is_dead = True
         case TargetTimed(cost_us=cost_us):
             group.target_cost_us = cost_us
-        case GroupLoaded():
+        case GroupLoaded() | ConsumerMemberOut():
             pass  # for people
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kohort.group.commands import LEAVE_STATIC_EPOCH, AssignTarget
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Disarm, Effects, Note, Reply, Then
+from kohort.group.events import ConsumerMemberOut
 from kohort.group.group_timers import revocation_timer, target_timer
 from kohort.group.streams.events import (
     ShutdownRequested,
@@ -76,12 +77,13 @@ def expire_session(group: StreamsGroup, member_id: str, now_ms: int, settings: G
     """Evict a member that has sent no heartbeat for its session timeout."""
     member = group.members.get(member_id)
     if member is not None:
-        within = f"{settings.streams_config_of(group.group_id).session_timeout_ms / 1000:.1f} s"
+        timeout_ms = settings.streams_config_of(group.group_id).session_timeout_ms
+        within = f"{timeout_ms / 1000:.1f} s"
         is_paused = member.epoch == LEAVE_STATIC_EPOCH
         detail = (
             f"it left for a while and did not return within {within}" if is_paused else f"no heartbeat for {within}"
         )
-        yield from out_effects(group, member, Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, detail))
+        yield from out_effects(group, member, Cause(CauseKind.SESSION_TIMEOUT, now_ms, member_id, detail), timeout_ms)
 
 
 def expire_revocation(group: StreamsGroup, member_id: str, epoch: int, now_ms: int) -> Effects:
@@ -92,9 +94,12 @@ def expire_revocation(group: StreamsGroup, member_id: str, epoch: int, now_ms: i
         yield from out_effects(group, member, Cause(CauseKind.REVOCATION_TIMEOUT, now_ms, member_id, detail))
 
 
-def out_effects(group: StreamsGroup, member: StreamsMember, cause: Cause) -> Effects:
-    """Take a member out, and the group's epoch on."""
+def out_effects(group: StreamsGroup, member: StreamsMember, cause: Cause, silent_ms: int = -1) -> Effects:
+    """Take a member out, and the group's epoch on. `silent_ms` is how long it may have sent nothing."""
+    is_expired = cause.kind is CauseKind.SESSION_TIMEOUT and member.epoch != LEAVE_STATIC_EPOCH
     yield from delete_member(group, member, cause)
+    silent_ms = silent_ms if is_expired else -1
+    yield Note(ConsumerMemberOut(group.group_id, member.member_id, member.instance_id, cause, silent_ms))
     yield Append(next_epoch(group, cause))
     yield Then(AssignTarget(group.group_id, cause))
 

@@ -51,9 +51,11 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.join_refusals import Why
+from kohort.group.streams.group import StreamsGroup
 from kohort.model.assignment import IdPartitions
 from kohort.model.cause import CauseKind
 from kohort.model.ids import topic_id_text
+from kohort.node.groups.streams_events import partition_fields
 from kohort.wire.consumer_protocol import assigned_by_topic, claimed_by_topic, decode_assignment, decode_subscription
 from kohort.wire.embedded_protocols import (
     RUNNING,
@@ -92,7 +94,9 @@ class Noted(NamedTuple):
     loaded: Callable[[TopicName], Fields] | None = None
     """Returns the fields of a group loaded from its log, or further fields of the event."""
     is_consumer: bool = False
-    """Whether it was a consumer group: then `generation` is its epoch."""
+    """Whether it was a group with an epoch, which is the `generation` then."""
+    is_streams: bool = False
+    """Whether it was a streams group, whose tasks stand for partitions."""
     silent_ms: int = -1
     """How long the member that another one replaces had sent nothing, where that is known."""
 
@@ -148,6 +152,8 @@ def event_fields(noted: Noted, name_of: TopicName = topic_id_text) -> Fields:
     if noted.phase is not None:
         found["epoch" if noted.is_consumer else "generation"] = noted.generation
         found["state"] = noted.phase
+    if noted.is_streams:
+        found["type"] = "streams"
     found |= DESCRIBED.get(type(event), _own_fields)(event, name_of)
     if noted.members is not None:
         found["members"] = sorted(noted.members)
@@ -307,6 +313,12 @@ def loaded_consumer_fields(group: ConsumerGroup) -> Callable[[TopicName], Fields
         "targets": {member_id: _named(target, name_of) for member_id, target in targets.items()},
         **now,
     }
+
+
+def loaded_streams_fields(group: StreamsGroup) -> Callable[[TopicName], Fields]:
+    """Return the same of a streams group."""
+    found: Fields = {"target_epoch": group.assignment_epoch, "phases": {}, **partition_fields(group)}
+    return lambda _: found
 
 
 def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) -> Fields:

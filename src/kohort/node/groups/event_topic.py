@@ -35,7 +35,7 @@ from kohort.group.events import (
 )
 from kohort.group.group_timers import session_timer
 from kohort.group.join_refusals import Why, why_refused
-from kohort.group.shard import Shard
+from kohort.group.shard import Group, Shard
 from kohort.group.streams.events import StreamsHardEvent
 from kohort.group.streams.group import StreamsGroup
 from kohort.log.disk import StorageError
@@ -50,9 +50,11 @@ from kohort.node.groups.event_fields import (
     is_unwritten,
     loaded_consumer_fields,
     loaded_fields,
+    loaded_streams_fields,
     refusal_fields,
     targets_fields,
 )
+from kohort.node.groups.streams_events import PREFIX, partition_event
 from kohort.node.timers import Timers
 from kohort.node.topics.topics import Topics
 from kohort.wire.record_batches import Record, encode_batch
@@ -130,7 +132,12 @@ class EventWriter:
     def note(self, shard: Shard, event: Event, now_ms: int) -> None:
         """Take an event that has been applied to `shard`."""
         group = shard.groups.get(event.group_id)
-        if is_unwritten(event) or isinstance(event, StreamsHardEvent) or isinstance(group, StreamsGroup):
+        if isinstance(event, StreamsHardEvent) or isinstance(group, StreamsGroup):
+            translated = partition_event(event)
+            if translated is None:
+                return
+            event = translated
+        if is_unwritten(event):
             return
         kind = type(event)
         if kind is JoinRefused:
@@ -183,10 +190,10 @@ class EventWriter:
         ends_ms = self._timers.deadline_ms(session_timer(event.group_id, member_id))
         return -1 if ends_ms is None else max(0, now_ms + timeout_ms - ends_ms)
 
-    def _noted(self, group: ClassicGroup | ConsumerGroup | None, event: Event) -> Noted:
+    def _noted(self, group: Group | None, event: Event) -> Noted:
         if group is None:
             return Noted(event)
-        if isinstance(group, ConsumerGroup):
+        if not isinstance(group, ClassicGroup):
             return self._consumer_noted(group, event)
         members = tuple(group.members) if isinstance(event, _ABOUT_ALL) else None
         synced: dict[str, int] | None = None
@@ -204,18 +211,30 @@ class EventWriter:
         loaded = loaded_fields(group) if type(event) is GroupLoaded else None
         return Noted(event, group.phase, group.generation, len(group.members), members, synced, awaiting, loaded)
 
-    def _consumer_noted(self, group: ConsumerGroup, event: Event) -> Noted:
+    def _consumer_noted(self, group: ConsumerGroup | StreamsGroup, event: Event) -> Noted:
         members: tuple[str, ...] | None = None
         loaded: Callable[[TopicName], Fields] | None = None
         if type(event) is TargetStored:
             loaded = partial(targets_fields, self._targets.pop(event.group_id, []))
         elif type(event) is GroupLoaded:
-            members, loaded = tuple(group.members), loaded_consumer_fields(group)
+            members = tuple(group.members)
+            loaded = loaded_streams_fields(group) if isinstance(group, StreamsGroup) else loaded_consumer_fields(group)
         size = len(group.members)
-        return Noted(event, group.state, group.epoch, size, members, loaded=loaded, is_consumer=True)
+        return Noted(
+            event,
+            group.state,
+            group.epoch,
+            size,
+            members,
+            loaded=loaded,
+            is_consumer=True,
+            is_streams=isinstance(group, StreamsGroup),
+        )
 
     def _topic_name(self, topic_id: bytes) -> str:
         """Return a topic's name; of a deleted one the name it had."""
+        if topic_id.startswith(PREFIX):
+            return topic_id.decode()
         name = self._store.topic_name(topic_id)
         if name is not None:
             self._topic_names[topic_id] = name
