@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from interop.unavailable import Unavailable
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 HERE = Path(__file__).resolve().parent
 COPY_DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"

@@ -12,7 +12,7 @@ import pytest
 from scripts.long_description import long_description
 from tests.tidy.tree import Tree
 
-from kohort.extras import MEGABYTES, install_command
+from kohort.model.extras import MEGABYTES, install_command
 
 URLS = {"Source": "https://forge.example/kohort", "Documentation": "https://docs.example/"}
 README = """\

@@ -41,6 +41,7 @@ OPTIONAL_HOMES = {
     "uvicorn": "src/kohort/console/web/http_server.py",
     "jinja2": "src/kohort/console/web/templating.py",
     "textual": "src/kohort/console/top/top_app.py",
+    "faststream": "src/kohort/faststream.py",
     "grpc": "src/kohort/cli/keda_scaler/external_scaler.py",
 }
 """Where an optional package may be named: in one module, or in those of one format, whose paths begin so."""
@@ -55,6 +56,7 @@ OF_AN_EXTRA = (
     "src/kohort/client/decode/plain_decoder.py",
     "src/kohort/client/decode/numba_bytes.py",
     "src/kohort/client/prometheus.py",
+    "src/kohort/faststream.py",
 )
 """What is imported only where its extra (or pytest) is installed."""
 

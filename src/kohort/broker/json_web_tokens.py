@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.model.setting import SettingsError
 
 try:

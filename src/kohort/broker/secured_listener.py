@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from kohort.broker.json_web_tokens import jwks, signed_token
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.model.setting import SettingsError
 from kohort.net.sasl import Sasl
 from kohort.node.configuration.broker_settings import MECHANISMS

@@ -8,7 +8,7 @@ from pathlib import Path
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import verb
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 SHELLS = ("bash", "zsh", "fish")
 

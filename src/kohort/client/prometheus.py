@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kohort.client.metric_families import MeasuredConsumer, MeasuredProducer, consumer_families, producer_families
-from kohort.extras import install_command
 from kohort.model.exposition import MetricFamily
+from kohort.model.extras import install_command
 
 try:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from kohort.client.record import Record
-from kohort.extras import install_command
 from kohort.model.errors import KafkaError
+from kohort.model.extras import install_command
 from kohort.net.environment import wall_clock
 
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 OLDEST_JAVA = 17
 """The oldest Java that Spark 4 runs on."""

@@ -25,7 +25,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.spark.java import cache_directory, java_home
 from kohort.spark.running_session import is_remote
 

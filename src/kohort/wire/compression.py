@@ -14,8 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.extras import install_command
 
 Buffer = bytes | bytearray | memoryview
 

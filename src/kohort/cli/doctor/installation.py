@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import NamedTuple
 
 from kohort.cli.doctor.findings import DoctorFinding, Severity
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 
 class Extra(NamedTuple):

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import no_answer, sentence_of
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import INTERRUPTED, TRACEBACK_VARIABLE, USAGE, CommandFailed, reason_of
-from kohort.extras import install_command
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.extras import install_command
 from kohort.spark.tables.table import TableBroken
 
 if TYPE_CHECKING:

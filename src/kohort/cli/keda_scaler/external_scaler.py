@@ -15,8 +15,8 @@ from typing import Any
 from kohort.cli.keda_scaler.protobuf import ScaledObjectRef, enumeration, metric, read_metrics_request
 from kohort.cli.keda_scaler.scaled_groups import ScaledGroup, ScaledGroups, Unanswered
 from kohort.cli.terminal.failure import CommandFailed
-from kohort.extras import install_command
 from kohort.group.autoscaling.scaling_decision import ScalingSettings
+from kohort.model.extras import install_command
 from kohort.model.setting import SettingsError, read_texts, settings_of, unknown
 
 try:

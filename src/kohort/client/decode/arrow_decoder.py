@@ -19,7 +19,7 @@ from kohort.client.decode.record_spans import (
     BrokenRecord,
     read_spans,
 )
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.wire.compression import Buffer
 from kohort.wire.record_batches import CorruptBatch
 

@@ -28,7 +28,7 @@ from kohort.console.top.group_lines import (
     wrapped,
 )
 from kohort.drawing.display_text import clock, counted, display_name, display_sentence, fitted
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 try:
     from textual.app import App

@@ -25,8 +25,8 @@ from kohort.console.web.plan_page import plan_page
 from kohort.console.web.site import Shown, Site
 from kohort.console.web.topic_pages import read_records, topics_page
 from kohort.drawing.html_page import page_style
-from kohort.extras import install_command
 from kohort.model.errors import KafkaError
+from kohort.model.extras import install_command
 from kohort.spark.schemas.registry import Registry
 
 try:

@@ -9,7 +9,7 @@ import struct
 from contextlib import nullcontext
 from typing import Any
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 try:
     import uvicorn

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kohort.drawing import display_text
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 
 try:
     from jinja2 import Environment, PackageLoader, StrictUndefined

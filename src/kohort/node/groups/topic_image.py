@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kohort.extras import install_command
 from kohort.group.coordinator_settings import ImageTopic
 from kohort.model.acl import Principal
+from kohort.model.extras import install_command
 from kohort.model.ids import EVENT_TOPIC
 from kohort.node.authorization.access import Access, Sender
 from kohort.node.authorization.api_checks import MATCHED_TOPIC

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.model.setting import PASSWORD, STRING, read_texts, setting, settings_of, unknown
 
 PREFIX: Final = "schema.registry."

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 from pyarrow.dataset import FileSystemDataset
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.spark.tables.changes.row_change import DELETED, not_older
 from kohort.spark.tables.delta_files import DeltaFile, FilePlan, FileWriter, partition_texts
 from kohort.spark.tables.delta_log import MARK, Commit, checkpoint_path, commit_path, read_commits

@@ -18,7 +18,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.spark.tables.arrow_columns import loosened
 from kohort.spark.tables.delta_files import FileWriter, Floats, directory, grouped
 from kohort.spark.tables.table import SchemaMismatch, TableBroken

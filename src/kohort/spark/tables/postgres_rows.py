@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from kohort.extras import install_command
+from kohort.model.extras import install_command
 from kohort.spark.tables.changes.row_change import CURRENT, DELETED, FROM, TO, Change, not_older
 from kohort.spark.tables.table import SchemaMismatch
 
