@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 import ssl
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +26,8 @@ from faststream.security import BaseSecurity, SASLScram512  # noqa: E402
 from pydantic import BaseModel  # noqa: E402
 
 from kohort.faststream import KohortBroker, connection_of  # noqa: E402
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "service" / "faststream_billing.py"
 
 
 class Order(BaseModel):
@@ -187,6 +191,22 @@ def test_faststreams_own_test_broker_runs_the_functions_in_memory() -> None:
         async with TestKafkaBroker(broker) as memory:
             await memory.publish({"number": 7}, "orders")
         assert seen == [7]
+
+    asyncio.run(scenario())
+
+
+def test_the_program_of_the_guide_runs_in_memory() -> None:
+    async def scenario() -> None:
+        program = runpy.run_path(str(EXAMPLE))
+        broker, receipts = program["broker"], Seen()
+
+        @broker.subscriber("receipts", group_id="readers")
+        async def read(receipt: str) -> None:
+            receipts.append(receipt)
+
+        async with TestKafkaBroker(broker) as memory:
+            await memory.publish({"customer": "ann", "amount": 40}, "orders")
+        assert receipts == ["ann paid 40"]
 
     asyncio.run(scenario())
 

@@ -33,6 +33,7 @@ EXTRAS = {
     "console": Extra("kohort console", ("starlette", "uvicorn", "jinja2", "urllib3"), 3),
     "metrics": Extra("metrics of clients in prometheus_client", ("prometheus_client",), 1),
     "telemetry": Extra("OpenTelemetry", ("opentelemetry",), 1),
+    "faststream": Extra("FastStream's broker on our consumer", ("faststream", "aiokafka"), 16),
     "security": Extra("OAUTHBEARER in our broker", ("jwt", "cryptography"), 16),
     "keda": Extra("kohort keda-scaler", ("grpc",), 19),
     "spark": Extra("kohort.spark", ("pyspark", "pyarrow", "pandas", "numpy", "numba"), 1080),

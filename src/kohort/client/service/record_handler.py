@@ -100,7 +100,7 @@ class RecordHandler:
         function = self.function
 
         @wraps(function)
-        async def called(given: Any) -> None:
+        async def called(given: Any) -> Any:
             token = CURRENT.set(given if isinstance(given, Record) else None)
             try:
                 if executor is None:
@@ -113,6 +113,7 @@ class RecordHandler:
                 if result is not None and producer is not None:
                     for delivery in [await each.send(producer, given, result) for each in outputs]:
                         await delivery
+                return None if outputs else result  # what `process` itself makes of a result is its own
             finally:
                 CURRENT.reset(token)
 
