@@ -208,7 +208,7 @@ async def described_group(admin: Admin, group_id: str) -> GroupDescription:
 async def describe(args: argparse.Namespace, admin: Admin) -> None:
     """Print a group's state, its offsets, its members, as asked."""
     group = await described_group(admin, args.group)
-    is_consumer = group.group_type == "consumer"
+    has_epochs = group.epoch >= 0
     shows_offsets = args.offsets or not args.members
     lags = await group_lags(admin, group, args.isolation_level) if shows_offsets else {}
     offsets = offset_rows(group, lags)
@@ -227,7 +227,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             "protocol": group.protocol,
             "coordinator": coordinator,
             **course_json(known),
-            **({"epoch": group.epoch, "target_epoch": group.assignment_epoch} if is_consumer else {}),
+            **({"epoch": group.epoch, "target_epoch": group.assignment_epoch} if has_epochs else {}),
             "members": [
                 member_json(group, member) | {"drained": member.member_id in drained} for member in group.members
             ],
@@ -239,7 +239,7 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     assignor = f", assignor {group.protocol}" if group.protocol else ""
     members = output.counted(len(group.members), "member") + assignor
     at = f", generation {known.generation}" if known is not None and known.is_seen else ""
-    if is_consumer:
+    if has_epochs:
         at = f", group epoch {group.epoch}, target epoch {group.assignment_epoch}"
     output.put(f"{group.group_id}: {group.group_type}, {group.state}, {members}{at}, coordinator {coordinator}")
     output.put("\n".join(course_lines(known)))
@@ -579,7 +579,7 @@ def _streams_line(group: GroupDescription) -> str | None:
     if not known:
         return None
     processes = {sent.process_id for sent, _ in known if sent is not None and sent.process_id}
-    newest = {sent.latest_version for sent, _ in known if sent is not None}
+    newest = {sent.latest_version for sent, _ in known if sent is not None and sent.version}
     versions = f", metadata up to version {' and '.join(map(str, sorted(newest)))}" if newest else ""
     due = [given.next_rebalance_ms for _, given in known if given is not None and given.next_rebalance_ms is not None]
     follows = ""

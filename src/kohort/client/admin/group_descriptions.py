@@ -20,6 +20,7 @@ from kohort.wire.embedded_protocols import (
     ConnectWorker,
     StreamsAssignment,
     StreamsSubscription,
+    StreamsTask,
     decode_connect_assignment,
     decode_connect_worker,
     decode_streams_assignment,
@@ -93,7 +94,7 @@ class MemberDescription:
     connect: tuple[ConnectWorker, ConnectAssignment] | None = None
     """Of a worker of Kafka Connect: what it sends about itself, and what it runs."""
     streams: tuple[StreamsSubscription | None, StreamsAssignment | None] | None = None
-    """Of a thread of Kafka Streams: what it sent when it joined, and what it is assigned."""
+    """Of a thread of Kafka Streams: what it sent when it joined, and what it is assigned. Version 0: by its broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +288,33 @@ def _read_streams(group: StreamsGroupDescribeResponse.Group, topics: Topics) -> 
             phase="Stable" if is_reconciled else "Reconciling",
             topics=tuple(sorted(name for names in sources.values() for name in names)),
             target=target,
+            streams=_tasks_of(member),
         )
         members.append(found)
     clocks = group.group_epoch, group.assignment_epoch
     return GroupDescription(group.group_id, group.group_state, "streams", "", tuple(members), "streams", *clocks)
+
+
+def _tasks_of(
+    member: StreamsGroupDescribeResponse.Group.Member,
+) -> tuple[StreamsSubscription, StreamsAssignment] | None:
+    """Return a member's tasks as those of a classic one, None where subtopologies have other names than Kafka's."""
+    assigned = member.assignment
+    copies: list[_Tasks] = [*assigned.standby_tasks, *assigned.warmup_tasks]
+    if not all(each.subtopology_id.isdecimal() for each in (*assigned.active_tasks, *copies)):
+        return None
+
+    def named(several: Iterable[_Tasks]) -> tuple[StreamsTask, ...]:
+        return tuple(StreamsTask(int(each.subtopology_id), number) for each in several for number in each.partitions)
+
+    endpoint = member.user_endpoint
+    sent = StreamsSubscription(
+        0,
+        process_id=member.process_id,
+        endpoint="" if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+        tags=tuple((tag.key, tag.value) for tag in member.client_tags),
+    )
+    return sent, StreamsAssignment(0, active=named(assigned.active_tasks), standby=named(copies))
 
 
 class EpochGroups(NamedTuple):

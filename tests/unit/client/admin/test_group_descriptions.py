@@ -29,7 +29,11 @@ def test_tasks_of_a_streams_group_are_the_partitions_that_they_read() -> None:
     member = Group.Member(
         member_id="a",
         member_epoch=3,
-        assignment=Assignment(active_tasks=tasks),
+        process_id="p",
+        user_endpoint=Group.Member.Endpoint(host="h", port=80),
+        assignment=Assignment(
+            active_tasks=tasks, warmup_tasks=[Assignment.WarmupTask(subtopology_id="1", partitions=[4])]
+        ),
         target_assignment=TargetAssignment(active_tasks=target),
     )
     group = Group(
@@ -47,4 +51,10 @@ def test_tasks_of_a_streams_group_are_the_partitions_that_they_read() -> None:
     assert found.assignment == {TopicPartition(*each) for each in read}
     assert found.target == {TopicPartition("orders", 1), TopicPartition("by-key", 1)}
     assert (found.phase, found.topics) == ("Reconciling", ("by-key", "orders", "rates"))
+    assert found.streams is not None
+    sent, given = found.streams
+    assert sent is not None
+    assert given is not None
+    assert (sent.process_id, sent.endpoint) == ("p", "h:80")
+    assert (list(map(str, given.active)), list(map(str, given.standby))) == (["0_0", "0_1"], ["1_4"])
     assert (described.group_type, described.epoch, described.is_rebalancing) == ("streams", 4, True)
