@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from kohort.client import Lag as Lag
     from kohort.client import MemberMetadata as MemberMetadata
     from kohort.client import OffsetAndMetadata as OffsetAndMetadata
+    from kohort.client import OutputRecord as OutputRecord
     from kohort.client import PartitionErrors as PartitionErrors
     from kohort.client import Producer as Producer
     from kohort.client import ProducerFenced as ProducerFenced
@@ -85,7 +86,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.client": (
             "Admin AssignmentFailed Batch BrokerUnreachable ClientStopped CommitFailed Consumer ConsumerSettings "
             "CooperativeProtocol DeadLetter DeserializationFailed EagerProtocol GroupMember JsonCodec Lag "
-            "MemberMetadata OffsetAndMetadata PartitionErrors Producer ProducerFenced ProducerSettings "
+            "MemberMetadata OffsetAndMetadata OutputRecord PartitionErrors Producer ProducerFenced ProducerSettings "
             "RebalanceListener Record RecordMetadata Retry Sasl SubscriptionPattern TransactionAbortable "
             "TransactionAborted TransactionError TransactionFatal TransactionRetriable UnknownPartition UnknownTopic "
             "share_evenly"

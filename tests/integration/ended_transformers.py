@@ -1,4 +1,4 @@
-"""The example `invoices.py` as a process that is killed or frozen while its transaction is open."""
+"""The examples `invoices.py` and `copies.py`, killed or frozen while their transaction is open."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from tests.integration.transaction_scenarios import committed
 from kohort.client import Admin, Consumer, Producer
 from kohort.model.ids import TopicPartition
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "invoices.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BY_HAND, BY_PROCESS = EXAMPLES / "invoices.py", EXAMPLES / "copies.py"
 ORDERS = 3000
 
 
 @contextmanager
-def transformer(bootstrap: str, name: str = "one") -> Iterator[subprocess.Popen[str]]:
+def transformer(bootstrap: str, example: Path = BY_HAND, name: str = "one") -> Iterator[subprocess.Popen[str]]:
     """Run the example on a broker; it is ended with the block."""
-    command = [sys.executable, str(EXAMPLE), bootstrap, name]
+    command = [sys.executable, str(example), bootstrap, name]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         yield process
@@ -78,26 +79,26 @@ async def check_invoices(bootstrap: str, orders: int) -> None:
     assert sorted(invoices.elements()) == sorted(b"invoice for %d" % number for number in range(orders))
 
 
-async def survive_kills(bootstrap: str, kills: int) -> None:
+async def survive_kills(bootstrap: str, kills: int, example: Path = BY_HAND) -> None:
     """Kill the example `kills` times in the middle of a transaction; each order has one invoice in the end."""
     orders = await write_orders(bootstrap)
     for _ in range(kills):
-        with transformer(bootstrap) as process:
+        with transformer(bootstrap, example) as process:
             await freeze_in_a_transaction(bootstrap, process)
-    with transformer(bootstrap):
+    with transformer(bootstrap, example):
         await work_done(bootstrap, orders)
     await check_invoices(bootstrap, orders)
 
 
-async def survive_a_frozen_one(bootstrap: str) -> None:
+async def survive_a_frozen_one(bootstrap: str, example: Path = BY_HAND) -> None:
     """Freeze the example in a transaction, after `survive_kills`, until another process has done its work.
 
     The one that goes on then is fenced, and leaves nothing.
     """
     orders = await write_orders(bootstrap, ORDERS)
-    with transformer(bootstrap) as frozen:
+    with transformer(bootstrap, example) as frozen:
         await freeze_in_a_transaction(bootstrap, frozen)
-        with transformer(bootstrap):
+        with transformer(bootstrap, example):
             await work_done(bootstrap, orders)
         frozen.send_signal(signal.SIGCONT)
         _, errors = await asyncio.to_thread(frozen.communicate)

@@ -23,9 +23,11 @@ from kohort import (
     DeserializationFailed,
     KafkaError,
     OffsetAndMetadata,
+    OutputRecord,
     Producer,
     Retry,
     TopicPartition,
+    UnknownTopic,
     sync,
 )
 from kohort.testing import EmbeddedBroker
@@ -391,6 +393,66 @@ def test_what_is_parked_waits_for_its_time_at_the_next_owner_too(broker: Embedde
             assert service.metrics()["handlers-unfinished"] == 0, "it takes no place"
         assert len(seen) == 2
         assert (await committed(broker)).get(parked, OffsetAndMetadata(0)).offset == 0
+
+    run(scenario)
+
+
+def test_what_handlers_return_and_dead_letters_are_in_one_transaction_with_the_offsets(broker: EmbeddedBroker) -> None:
+    async def handler(record: Any) -> OutputRecord | list[OutputRecord] | None:
+        if record.value == b"bad":
+            raise ValueError(record.value)
+        if record.value == b"none":
+            return None
+        return [OutputRecord("out", record.value + b"%d" % number, record.key, partition=0) for number in (1, 2)]
+
+    async def scenario() -> None:
+        async with Admin(broker.bootstrap_servers) as admin:
+            await admin.create_topic("out", 1)
+            await admin.create_topic("dlq", 1)
+        await write(broker, [b"a", b"bad", b"none", b"b"], keys=1)
+        reader = Consumer(
+            "out",
+            "dlq",
+            bootstrap_servers=broker.bootstrap_servers,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+        found: dict[str, list[bytes | None]] = defaultdict(list)
+        service = member(broker)
+        async with processing(service, handler, exactly_once=True, on_error=DeadLetter("dlq")), reader:
+            while sum(map(len, found.values())) < 5:
+                for batch in await reader.poll(PATIENCE_MS):
+                    found[batch.partition.topic] += [record.value for record in batch]
+        assert found == {"out": [b"a1", b"a2", b"b1", b"b2"], "dlq": [b"bad"]}
+        assert sum(each.offset for each in (await committed(broker)).values()) == 4
+
+    run(scenario)
+
+
+def test_an_output_for_a_topic_that_is_not_there_ends_process_and_its_record_comes_again(
+    broker: EmbeddedBroker,
+) -> None:
+    async def handler(record: Any) -> OutputRecord:
+        return OutputRecord("nowhere", record.value)
+
+    async def scenario() -> None:
+        await write(broker, [b"v"])
+        async with member(broker, request_timeout_ms=1_000) as consumer:
+            with pytest.raises(UnknownTopic, match="nowhere"):
+                await consumer.process(handler, exactly_once=True)
+            assert (await committed(broker)).get(T0, OffsetAndMetadata(0)).offset == 0
+            again = await consumer.poll(PATIENCE_MS)
+            assert [record.value for batch in again for record in batch] == [b"v"]
+
+    run(scenario)
+
+
+def test_a_handler_that_returns_no_output_where_one_is_written_fails_as_others_do(broker: EmbeddedBroker) -> None:
+    async def scenario() -> None:
+        await write(broker, [b"v"])
+        async with member(broker) as consumer:
+            with pytest.raises(TypeError, match="returned b'v': with exactly_once it returns an OutputRecord"):
+                await consumer.process(lambda record: record.value, exactly_once=True)
 
     run(scenario)
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
-from tests.integration.ended_transformers import survive_a_frozen_one, survive_kills
+import pytest
+from tests.integration.ended_transformers import BY_HAND, BY_PROCESS, survive_a_frozen_one, survive_kills
 
 from kohort.broker.embedded import EmbeddedBroker
 
 
-def test_each_order_has_one_invoice_however_its_process_ends() -> None:
+@pytest.mark.parametrize("example", [BY_HAND, BY_PROCESS], ids=["by hand", "by process"])
+def test_each_order_has_one_invoice_however_its_process_ends(example: Path) -> None:
     async def run(bootstrap: str) -> None:
         async with asyncio.timeout(60):
-            await survive_kills(bootstrap, 3)
-            await survive_a_frozen_one(bootstrap)
+            await survive_kills(bootstrap, 3, example)
+            await survive_a_frozen_one(bootstrap, example)
 
     with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:
         asyncio.run(run(broker.bootstrap_servers))

@@ -10,7 +10,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any, NamedTuple
 
-from kohort import CooperativeStickyAssignor, Record, Retry, TopicPartition
+from kohort import Consumer, CooperativeStickyAssignor, OutputRecord, Record, Retry, TopicPartition
 from kohort.sim import Instance, World
 from kohort.sim.users.world_options import WorldOptions, chosen
 
@@ -23,6 +23,7 @@ KINDS: tuple[Callable[[Instance], dict[str, Any]], ...] = (
 )
 """How the members of a world take part in their group: classic (eager, cooperative) or not, static or not."""
 
+COPY = b"copy of "
 Place = tuple[TopicPartition, int]
 
 
@@ -69,7 +70,7 @@ class Service:
         failed: set[Place] = set()
 
         async def app(instance: Instance) -> None:
-            async def handler(record: Record) -> None:
+            async def handler(record: Record) -> OutputRecord:
                 place = record.topic_partition, record.offset
                 call = Call(instance.name, self.world.now)
                 self.calls[place].append(call)
@@ -84,6 +85,7 @@ class Service:
                     raise TimeoutError
                 self.world.done(*place)
                 call.ended_s = self.world.now
+                return OutputRecord("copies", COPY + b"%d %d" % (record.partition, record.offset), record.key)
 
             assert self.kind is not None, "it was chosen"
             async with self.world.consumer("orders", **KINDS[self.kind](instance)) as consumer:
@@ -130,6 +132,25 @@ class Service:
                 age_s = min(ages, default=float("inf"))
                 text = f"{place} was handled again: {call.instance} had finished it {age_s:.3f} s before it was killed"
                 assert age_s <= within_s, text
+
+
+async def committed_copies(world: World) -> dict[int, list[int]]:
+    """Return what `read_committed` readers see of the copies: the offsets of each partition of the orders, in order."""
+    found: dict[int, list[int]] = defaultdict(list)
+    reader = Consumer(
+        bootstrap_servers=world.bootstrap_servers, auto_offset_reset="earliest", isolation_level="read_committed"
+    )
+    async with reader:
+        copies = [TopicPartition("copies", number) for number in range(world.topics["copies"])]
+        reader.assign(copies)
+        ends = await reader.end_offsets(copies)
+        while any([await reader.position(each) < end for each, end in ends.items()]):
+            for batch in await reader.poll(100):
+                for record in batch:
+                    if record.value.startswith(COPY):  # the others are the world's own
+                        partition, offset = map(int, record.value.removeprefix(COPY).split())
+                        found[partition].append(offset)
+    return found
 
 
 # -- courses of worlds

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
-from tests.sim.process_programs import COMING, FAILING, Service, key_of, members_come_and_go, whatever_fails
+from tests.sim.process_programs import (
+    COMING,
+    FAILING,
+    Service,
+    committed_copies,
+    key_of,
+    members_come_and_go,
+    whatever_fails,
+)
 
 import kohort.sim
 from kohort.sim import World
@@ -21,6 +29,27 @@ def test_whatever_fails_each_record_is_handled_and_each_key_in_order(world: Worl
 @kohort.sim.world(seeds=20, faults=COMING, keys=key_of)
 def test_where_members_only_come_and_go_each_record_is_handled_once(world: World) -> None:
     members_come_and_go(world)
+
+
+@kohort.sim.world(seeds=[*range(8), 105, 249], faults=FAILING, keys=key_of, topics={"orders": 4, "copies": 2})
+def test_whatever_fails_each_record_has_one_copy(world: World) -> None:
+    service = Service(world, how={"exactly_once": True})
+    service.start()
+    world.run()
+    world.settle()
+    service.check_order()
+    loop = world.test_loop()
+
+    async def check() -> None:
+        copies = await committed_copies(world)
+        orders = {each.partition: end for each, end in world.end_offsets.items() if each.topic == "orders"}
+        seen = {number: sorted(copies[number]) for number in orders}
+        assert seen == {number: list(range(end)) for number, end in orders.items()}, "each order has one copy"
+
+    try:
+        world.drive(loop, check())
+    finally:
+        loop.close()
 
 
 @kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kohort.client.consumer.batch import Batch as Batch
     from kohort.client.consumer.consumer import Consumer as Consumer
     from kohort.client.consumer.consumer_settings import ConsumerSettings as ConsumerSettings
+    from kohort.client.consumer.processing.copies import OutputRecord as OutputRecord
     from kohort.client.consumer.processing.error_policies import DeadLetter as DeadLetter
     from kohort.client.consumer.processing.error_policies import Retry as Retry
     from kohort.client.consumer.range_reader import read_ranges as read_ranges
@@ -86,6 +87,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.client.consumer.batch": "Batch",
         "kohort.client.consumer.consumer": "Consumer",
         "kohort.client.consumer.consumer_settings": "ConsumerSettings",
+        "kohort.client.consumer.processing.copies": "OutputRecord",
         "kohort.client.consumer.processing.error_policies": "DeadLetter Retry",
         "kohort.client.consumer.range_reader": "read_ranges",
         "kohort.client.consumer.topic_subscription": "SubscriptionPattern",

@@ -278,7 +278,8 @@ class Consumer(Generic[K, V]):
         Committed is the lowest unfinished offset, and in its metadata what has finished above it, which the partition's
         next owner skips. Where partitions are revoked, handlers have `revocation_timeout_ms` to finish; then they are
         cancelled, and their records come again. `on_error` is one policy or several, of which the first that is for an
-        exception decides: "stop" (`process` raises it), "skip", a `DeadLetter`, a `Retry`.
+        exception decides: "stop" (`process` raises it), "skip", a `DeadLetter`, a `Retry`. With `exactly_once`
+        handlers return an `OutputRecord`, several, or None, which are written in one transaction with the offsets.
 
         Raises what a handler raised, what `poll` raises, the `KafkaError` of a dead-letter topic that cannot be
         written; ValueError without a group or without auto-commit; TypeError. Afterwards `poll` and `process` continue
@@ -296,9 +297,12 @@ class Consumer(Generic[K, V]):
             settings, self._partitions, self._changed, self._config, self._metrics, self._commits.commit_finished
         )
         self._callbacks.processor = self._metrics.handlers = processor
+        self._commits.copies = processor.copies
         self._fetcher.leave_bytes(is_wanted=True)
         self._iteration.end()
         try:
+            if processor.copies is not None:
+                await processor.copies.start()
             while not self._is_stopping:
                 for each in await self._poll(lambda: self._collector.collect(processor.room()), None):
                     processor.add(each)
@@ -332,7 +336,10 @@ class Consumer(Generic[K, V]):
             self._callbacks.processor = self._metrics.handlers = None
             self._fetcher.leave_bytes(is_wanted=False)
             await processor.stop()
-            if not self._is_stopping:
+            if not self._is_stopping and processor.copies is not None:
+                self.seek_to_committed()  # what was not written is not finished
+                await self._commits.end_copies()
+            elif not self._is_stopping:
                 for state in self._partitions:
                     if state.finished is not None:
                         self._positions.seek(state, state.finished.offset)

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets, committable
+from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.finished_offsets import shortened
+from kohort.client.consumer.finished_offsets import FinishedOffsets, shortened
 from kohort.client.consumer.partition_state import PartitionTable
+from kohort.client.consumer.processing.copies import CopyTransactions
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
 from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.synchronization import BackgroundTasks
@@ -40,6 +41,7 @@ class OffsetCommits:
     """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops.
 
     `auto_commit_error` is what the last automatic commit failed with, None where it was written.
+    With `copies`, of a `process` that runs, they are made in its transactions, of all that has finished.
     """
 
     _cluster: Cluster
@@ -49,6 +51,7 @@ class OffsetCommits:
     _metrics: RebalanceMetrics
     deadline_s: float | None = None
     auto_commit_error: KafkaError | None = None
+    copies: CopyTransactions | None = None
 
     def __post_init__(self) -> None:
         self._order = asyncio.Lock()
@@ -64,6 +67,13 @@ class OffsetCommits:
             tasks.cancel()
         for tasks in (self._begun, self._automatic):
             await tasks.wait()
+        await self.end_copies()
+
+    async def end_copies(self) -> None:
+        """Commit no more in transactions: until then nothing is committed without what belongs to it."""
+        copies, self.copies = self.copies, None
+        if copies is not None:
+            await copies.stop()
 
     # For the program
 
@@ -168,7 +178,9 @@ class OffsetCommits:
         self._group.require_id()
         async with self._order:
             began_s = asyncio.get_running_loop().time()
-            left, done = offsets, dict(offsets)
+            if self.copies is not None:
+                offsets = await self.copies.commit(self._finished_now, self._finished_of)
+            left, done = offsets if self.copies is None else {}, dict(offsets)
             while left:
                 failed: CommitFailed | PartitionErrors | None = None
                 try:
@@ -186,6 +198,13 @@ class OffsetCommits:
                     state.committed, state.committed_metadata = committed.offset, committed.metadata
                     if state.position == committed.offset:
                         state.mark_consumed()  # the program committed it, finished by a later poll or not
+
+    def _finished_now(self) -> tuple[GroupMetadata, PartitionOffsets]:
+        offsets = self._partitions.finished()
+        return self._group.metadata_for(offsets), offsets
+
+    def _finished_of(self, partition: TopicPartition) -> FinishedOffsets | None:
+        return None if (state := self._partitions.get(partition)) is None else state.finished
 
     def _shortened(self, offsets: PartitionOffsets, error: PartitionErrors) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return what to commit where the broker takes less metadata than `process` wrote. Raises other errors."""

@@ -6,7 +6,7 @@ group's commit stood between the assignment and its OffsetFetch; a member commit
 
 from __future__ import annotations
 
-from kohort.group.events import OffsetCommitted, OffsetDeleted
+from kohort.group.events import OffsetCommitted, OffsetDeleted, OffsetPending
 from kohort.group.shard import Shard
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
@@ -44,6 +44,9 @@ class ReadingChecker(Checker):
         """By group, partition and topic: up to where records were handed out, without a gap."""
         ledgers.after(OffsetCommitted, self._committed)
         ledgers.after(OffsetDeleted, self._forgotten)
+        self._in_transactions: set[tuple[str, TopicPartition]] = set()
+        """By group and partition: what is committed in transactions, whose end is no event of a group."""
+        ledgers.after(OffsetPending, self._pending)
 
     # -- what is committed
 
@@ -58,6 +61,9 @@ class ReadingChecker(Checker):
             # A client outside of the group moves it: what it is moved past need not be read.
             key = (event.group_id, partition, event.topic_id)
             self._reached[key] = max(self._reached.get(key, event.offset), event.offset)
+
+    def _pending(self, _: GroupLedger, event: OffsetPending, __: Shard) -> None:
+        self._in_transactions.add((event.group_id, TopicPartition(event.committed.topic, event.committed.partition)))
 
     def _forgotten(self, _: GroupLedger, event: OffsetDeleted, __: Shard) -> None:
         partition = TopicPartition(event.topic, event.partition)
@@ -100,7 +106,7 @@ class ReadingChecker(Checker):
         if reading.topic_id != topic_id:
             reading.topic_id = topic_id
             reading.low = reading.high = NEVER  # the topic is another one of that name
-        elif partition.topic in self._ledgers.renewed:
+        elif partition.topic in self._ledgers.renewed or (member.group_id, partition) in self._in_transactions:
             pass
         elif why == "committed" and not reading.low <= offset <= reading.high:
             self.broken(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import fields
 
+from kohort.client.consumer.processing.copies import CopyTransactions, OutputRecord
 from kohort.client.consumer.processing.retry_topic import headers_of
 from kohort.client.consumer.processing.schedule import WorkItem
 from kohort.client.producer.producer import Producer
@@ -27,10 +28,11 @@ def dead_letter_headers(item: WorkItem, error: Exception, group: str) -> list[tu
 
 
 class FailedRecordWriter:
-    """The dead letters and parked records of one consumer, sent as the client that it is."""
+    """The dead letters and parked records of one consumer, sent as the client that it is, or with its `copies`."""
 
-    def __init__(self, config: ClientConfig, group: str) -> None:
+    def __init__(self, config: ClientConfig, group: str, copies: CopyTransactions | None) -> None:
         self._config = config
+        self._copies = copies
         self._group = group
         self._starting = asyncio.Lock()
         self._producer: Producer | None = None
@@ -45,9 +47,13 @@ class FailedRecordWriter:
 
     async def _send(self, kind: str, topic: str, item: WorkItem, headers: list[tuple[str, bytes | None]]) -> None:
         """Write a record, with its bytes and time as they came. Raises `KafkaError` with a sentence for the program."""
+        record = item.record
+        if self._copies is not None:
+            output = OutputRecord(topic, record.value, record.key, None, max(0, record.timestamp_ms), tuple(headers))
+            self._copies.add(item.work, [output])
+            return
         try:
             producer = await self._started()
-            record = item.record
             await producer.send_and_wait(
                 topic,
                 record.value,

@@ -25,6 +25,7 @@ class ProcessOptions(TypedDict, total=False):
     executor: Executor | None
     on_error: OnError | Sequence[OnError]
     revocation_timeout_ms: int
+    exactly_once: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +39,7 @@ class ProcessSettings:
     executor: Executor | None = None
     on_error: OnError | Sequence[OnError] = "stop"
     revocation_timeout_ms: int = REVOCATION_TIMEOUT_MS
+    exactly_once: bool = False
     policies: ErrorPolicies = field(init=False)
 
     def __post_init__(self) -> None:

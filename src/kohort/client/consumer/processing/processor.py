@@ -19,6 +19,7 @@ from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.finished_offsets import FinishedOffsets, NotRuns, Waiting, finished_of, waiting_of
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
+from kohort.client.consumer.processing.copies import CopyTransactions, OutputRecord, outputs_of
 from kohort.client.consumer.processing.dead_letters import FailedRecordWriter
 from kohort.client.consumer.processing.error_policies import DeadLetter, Outcome, Retry, seconds_of
 from kohort.client.consumer.processing.process_settings import ProcessSettings
@@ -76,8 +77,9 @@ class Processor:
         self._deserializers = config.deserializers
         self._metrics = metrics
         self._commits = PromptCommits(commit, settings.at_once)
-        self._writer = FailedRecordWriter(config, config.group_id or "")
-        self._schedule = Schedule(settings.ordering)
+        self.copies = CopyTransactions(config, self._end_with) if settings.exactly_once else None
+        self._writer = FailedRecordWriter(config, config.group_id or "", self.copies)
+        self._schedule = Schedule(settings.ordering, is_by_partition=settings.exactly_once)
         self._works: dict[TopicPartition, PartitionWork] = {}
         self._runs: dict[asyncio.Task[None], _Run] = {}
         self._waiting: dict[asyncio.TimerHandle, list[WorkItem]] = {}
@@ -266,7 +268,7 @@ class Processor:
 
     async def _error_of(self, items: list[WorkItem]) -> Exception | None:
         try:
-            await self._call(items)
+            outputs = await self._call(items)
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
@@ -274,21 +276,24 @@ class Processor:
             return HandlerCancelled(str(error))
         except Exception as error:
             return error
+        if self.copies is not None:
+            self.copies.add(items[0].work, outputs)
         return None
 
-    async def _call(self, items: list[WorkItem]) -> None:
+    async def _call(self, items: list[WorkItem]) -> list[OutputRecord]:
         settings = self._settings
         records = [item.record if self._deserializers is None else self._deserialized(item) for item in items]
         argument: Any = records[0] if settings.batch is None else records
         if self._is_coroutine:
-            await settings.handler(argument)
-            return
+            returned = await settings.handler(argument)
+            return [] if self.copies is None else outputs_of(returned)
         executor = settings.executor
         if executor is None:
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(settings.at_once, "kohort handler")
             executor = self._threads
-        await asyncio.get_running_loop().run_in_executor(executor, settings.handler, argument)
+        returned = await asyncio.get_running_loop().run_in_executor(executor, settings.handler, argument)
+        return [] if self.copies is None else outputs_of(returned)
 
     def _deserialized(self, item: WorkItem) -> Any:
         assert self._deserializers is not None, "the caller has looked"

@@ -72,11 +72,13 @@ LANES: dict[Ordering, Callable[[TopicPartition, Record], Hashable]] = {
 class Schedule:
     """Records that wait for their turn, in the order in which they came.
 
-    `records` and `size` (bytes of keys and values) are of all that was added and has not left by `leave`.
+    `records` and `size` (bytes of keys and values) are of all that was added and has not left by `leave`. With
+    `is_by_partition` the records that `pop` returns together are of one partition.
     """
 
-    def __init__(self, ordering: Ordering) -> None:
+    def __init__(self, ordering: Ordering, *, is_by_partition: bool = False) -> None:
         self._lane_of = LANES[ordering]
+        self._is_by_partition = is_by_partition
         self._ready: deque[WorkItem] = deque()
         self._lanes: dict[Hashable, deque[WorkItem]] = {}
         self.records = 0
@@ -127,6 +129,8 @@ class Schedule:
         """Return up to `count` records that may be handled now, each with what comes next in its lane, in order."""
         items: list[WorkItem] = []
         while self._ready and len(items) < count:
+            if self._is_by_partition and items and self._ready[0].work is not items[0].work:
+                break
             items.append(item := self._ready.popleft())
             if item.lane is not None and len(items) < count:
                 behind = self._lanes[item.lane]
