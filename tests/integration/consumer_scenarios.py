@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from typing import Any
 
 import pytest
 from tests.integration.scenario_book import PATIENCE_MS, Recorder, create, poll_until, produce, scenario
 
 from kohort.client import Admin, Consumer, OffsetAndMetadata, Producer
 from kohort.model.assignment import Partitions
-from kohort.model.errors import KafkaError
+from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 
 SOON_MS = 100
@@ -316,6 +317,69 @@ async def by_duration_begins_at_the_first_record_that_is_young_enough(bootstrap:
     async with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="by_duration:PT1H30M") as consumer:
         consumer.assign([first, second])
         assert [await consumer.position(first), await consumer.position(second)] == [2, 1]
+
+
+async def write(bootstrap: str, name: str, partitions: tuple[int, ...], count: int, value: bytes = b"new") -> None:
+    async with Producer(bootstrap) as producer:
+        for at in range(count):
+            await producer.send(name, value, partition=partitions[at % len(partitions)])
+
+
+@scenario
+async def a_partition_that_is_added_is_read_from_its_first_record(bootstrap: str, name: str) -> None:
+    """With "latest", what is written before the members notice it would be read by no member (KIP-1327)."""
+    await create(bootstrap, name, 2)
+    await write(bootstrap, name, (0, 1), 10, b"old")
+    settings: dict[str, Any] = {"bootstrap_servers": bootstrap, "auto_offset_reset": "latest"}
+    first, last = TopicPartition(name, 0), TopicPartition(name, 3)
+    async with Admin(bootstrap) as admin, Consumer(name, **settings) as alone:
+        async with Consumer(name, group_id=name, **settings) as member:
+            await poll_until(member, lambda: len(member.assignment()) == 2)
+            assert await member.position(first) == await alone.position(first) > 0
+            await admin.create_partitions(name, 4)
+            await write(bootstrap, name, (2, 3), 20)
+            for consumer in (alone, member):
+                assert await consumer.end_offsets([last]) == {last: 10}  # metadata is up to five minutes old until now
+                assert await read(consumer, 20) == [b"new"] * 20
+        committed = await admin.group_offsets(name)
+        assert {each.partition: entry.offset for each, entry in committed.items() if each.partition > 1} == {
+            2: 10,
+            3: 10,
+        }
+
+
+@scenario
+async def a_position_belongs_to_one_topic_and_not_to_its_name(bootstrap: str, name: str) -> None:
+    await create(bootstrap, name, 1)
+    await write(bootstrap, name, (0,), 5, b"old")
+    only = TopicPartition(name, 0)
+    async with (
+        Admin(bootstrap) as admin,
+        reader(bootstrap, name, name, auto_commit_interval_ms=50) as member,
+        Consumer(bootstrap_servers=bootstrap, auto_offset_reset="none") as strict,
+    ):
+        strict.assign([only])
+        strict.seek(only, 5)
+        assert await read(member, 5) == [b"old"] * 5
+        assert not await strict.poll(100)
+        await member.commit()
+        await admin.delete_topic(name)
+        await admin.create_topic(name, partitions=1)
+        await write(bootstrap, name, (0,), 20)
+        assert await read(member, 20) == [b"new"] * 20
+        with pytest.raises(KafkaError, match="deleted and created again, and offset 5 is of the old one") as raised:
+            await read(strict, 1)
+        assert raised.value.code is ErrorCode.UNKNOWN_TOPIC_ID
+        strict.seek(only, 1)
+        assert await read(strict, 19) == [b"new"] * 19
+
+
+async def read(consumer: Consumer, count: int) -> list[bytes | None]:
+    """Return the values of at least so many records."""
+    values: list[bytes | None] = []
+    while len(values) < count:
+        values += [record.value for batch in await consumer.poll(PATIENCE_MS) for record in batch]
+    return values
 
 
 @scenario

@@ -23,6 +23,7 @@ from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig, ConsumerSettings
 from kohort.client.consumer.fetcher import FetchCollector, Fetcher
 from kohort.client.consumer.offset_commits import OffsetCommits, Offsets, OnComplete
+from kohort.client.consumer.partition_births import PartitionBirths
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.positions import Positions
 from kohort.client.consumer.processing.process_settings import ProcessOptions, ProcessSettings
@@ -82,14 +83,15 @@ class Consumer(Generic[K, V]):
         self._group = group = ConsumerMembership(cluster, config, metrics, changed)
         self._commits = commits = OffsetCommits(cluster, config, partitions, group, metrics)
         self._fetcher = fetcher = Fetcher(cluster, config, partitions, changed, self._metrics)
-        self._positions = Positions(cluster, config, partitions, group, fetcher, changed)
+        births = PartitionBirths()
+        self._positions = Positions(cluster, config, partitions, births, group, fetcher, changed)
         self._collector = FetchCollector(config, partitions, group, fetcher, self._metrics)
         self._iteration = RecordIteration(self._collector, self._gate)
         listener = config.listener or RebalanceListener()
         self._callbacks = RebalanceCallbacks(listener, partitions, self._gate, group, commits, metrics)
         subscription = TopicSubscription.of(topics, internal=not config.exclude_internal_topics)
         self._subscription = SubscriptionFollower(
-            subscription, cluster, config, partitions, group, commits, self._callbacks
+            subscription, cluster, config, partitions, group, commits, self._callbacks, births
         )
         self._positioning: asyncio.Task[None] | None = None
         self._is_stopping = self._is_polling = False

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.client.cluster.cluster import Cluster
-from kohort.client.cluster.metadata import Broker
-from kohort.client.cluster.offset_specs import READ_COMMITTED
+from kohort.client.cluster.metadata import Broker, ClusterView
+from kohort.client.cluster.offset_specs import EARLIEST, READ_COMMITTED
 from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_metrics import ConsumerMetrics
@@ -57,7 +57,7 @@ class Fetcher:
         self._metrics = metrics
         self._deserializers = config.deserializers
         self._workers: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
-        self._unwatch = cluster.watch(lambda _view: self.wake())
+        self._unwatch = cluster.watch(self._follow)
 
     def wake(self) -> None:
         """Look at every partition again: one was added, moved, resumed, or has room."""
@@ -68,6 +68,12 @@ class Fetcher:
                 self._workers[leader] = (task, event)
         for _, event in self._workers.values():
             event.set()
+
+    def _follow(self, _view: ClusterView) -> None:
+        """Look at every partition again. Positions of an old topic go before a rebalance would commit them."""
+        for state in self._partitions:
+            self._check_topic(state)
+        self.wake()
 
     def leave_bytes(self, *, is_wanted: bool) -> None:
         """Return records as bytes from now on, or no longer: the handler's call makes keys and values of them."""
@@ -99,6 +105,8 @@ class Fetcher:
             event.clear()
             now_s = loop.time()
             mine = [state for state in self._partitions if self._source(state) == node_id]
+            for state in mine:
+                self._check_topic(state)
             ready = [state for state in mine if self._may_fetch(state) and state.not_before_s <= now_s]
             broker = self._cluster.view.brokers.get(node_id)
             if not ready or broker is None:
@@ -114,6 +122,25 @@ class Fetcher:
             except Exception:
                 log.exception("fetching from %s", broker.address)
                 self._delay(ready)
+
+    def _check_topic(self, state: PartitionState) -> None:
+        """Move a position of a topic that was deleted and created again: every record of the new topic is unread."""
+        topic_id = self._cluster.view.topic_id(state.partition.topic)
+        if NO_TOPIC_ID in (topic_id, state.topic_id) or state.fetch_offset is None:
+            return
+        if topic_id == state.topic_id or state.error is not None:
+            return
+        what = (
+            f"{state.partition}: the topic was deleted and created again, and offset {state.position} is of the old one"
+        )
+        if self._config.reset_timestamp() is None:
+            text = f"{what}; auto_offset_reset is 'none': seek to an offset of the new one (beginning_offsets)"
+            state.error = KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, text)
+            self._changed.notify()
+        else:
+            log.warning("%s: it is read from its first record on", what)
+            state.reset(EARLIEST)
+            self._partitions.position_wanted.set()
 
     def _may_fetch(self, state: PartitionState) -> bool:
         return (
@@ -143,6 +170,7 @@ class Fetcher:
             found = seen.partitions.get(number) if seen else None
             offset = state.fetch_offset
             assert offset is not None, "only partitions with a position are fetched"
+            state.topic_id = topic.topic_id
             requested[state.partition] = (state, state.moves, offset)
             topic.partitions.append(
                 FetchRequest.Topic.Partition(

@@ -19,7 +19,7 @@ from kohort.client.consumer.finished_offsets import FinishedOffsets
 from kohort.client.record import Record
 from kohort.model.assignment import Partitions, in_order
 from kohort.model.errors import KafkaError
-from kohort.model.ids import TopicPartition
+from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.model.lag import Lag, LagReason, LogEnds, UnreadRecords, lag_of
 
 
@@ -28,6 +28,7 @@ class PartitionState:
     """The mutable state of one assigned partition. `position` and `fetch_offset` are None until known.
 
     `finished` is set by `process`, which finishes records in another order; it then decides what is consumed.
+    `topic_id` is the id of the topic that the position belongs to, where it is known.
     `end` is the high watermark, or the last stable offset for a reader of committed records, as of the last fetch.
     `buffered_bytes` is the size of the batches of which nothing was returned, `left` how many records `pop_record` has
     left of the first one.
@@ -38,6 +39,7 @@ class PartitionState:
     partition: TopicPartition
     position: int | None = None
     fetch_offset: int | None = None
+    topic_id: bytes = NO_TOPIC_ID
     leader_epoch: int = -1
     consumed: int | None = None
     consumed_epoch: int = -1

@@ -10,11 +10,14 @@ import logging
 from dataclasses import dataclass
 
 from kohort.client.cluster.cluster import Cluster
+from kohort.client.cluster.committed_offsets import OffsetAndMetadata, PartitionOffsets
 from kohort.client.cluster.list_offsets import list_starts
+from kohort.client.cluster.offset_specs import EARLIEST
 from kohort.client.cluster.retry import is_worth_a_retry
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.fetcher import Fetcher
+from kohort.client.consumer.partition_births import PartitionBirths
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.client.synchronization import BroadcastEvent
 from kohort.model.errors import ErrorCode, KafkaError
@@ -30,6 +33,7 @@ class Positions:
     _cluster: Cluster
     _config: ConsumerConfig
     _partitions: PartitionTable
+    _births: PartitionBirths
     _group: ConsumerMembership
     _fetcher: Fetcher
     _changed: BroadcastEvent
@@ -69,6 +73,7 @@ class Positions:
         fresh = [state.partition for state in missing if not state.is_reset_due]
         committed = await self._group.current.committed(fresh) if self._group.group_id is not None and fresh else {}
         to_list: dict[TopicPartition, int] = {}
+        later: list[PartitionState] = []
         for state in missing:
             partition = state.partition
             if state.moves != moves[partition]:
@@ -87,11 +92,16 @@ class Positions:
                 )
                 state.error = KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, text)
             else:
+                if timestamp != EARLIEST and not state.is_reset_due and self._births.is_later(partition):
+                    timestamp = EARLIEST
+                    later.append(state)
                 to_list[partition] = timestamp
         if not to_list:
             return
         unknown: set[TopicPartition] = set()  # which delay no other partition
         ends = await list_starts(self._cluster, to_list, isolation=self._config.isolation, gone=unknown)
+        begun = [each.partition for each in later if each.moves == moves[each.partition] and each.partition in ends]
+        await self._commit_first({each: OffsetAndMetadata(ends[each].offset) for each in begun})
         for state in missing:
             end = ends.get(state.partition)
             if state.moves == moves[state.partition] and end is not None:
@@ -100,6 +110,20 @@ class Positions:
             names = ", ".join(map(str, sorted(unknown)))
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the cluster does not have {names}")
 
+    async def _commit_first(self, starts: PartitionOffsets) -> None:
+        """Commit where later partitions begin: a member that starts after them cannot know that they are later."""
+        for partition, entry in starts.items():
+            text = "%s was created while this consumer ran: it is read from its first record on, offset %d"
+            log.info(text, partition, entry.offset)
+        if (membership := self._group.membership) is not None and starts:
+            try:
+                await membership.commit(starts)
+            except KafkaError as error:
+                log.info(
+                    "group %s: the beginnings of new partitions are not committed yet: %s", self._group.group_id, error
+                )
+
     def _move(self, state: PartitionState, offset: int, why: str) -> None:
         state.seek(offset)
+        state.topic_id = self._cluster.view.topic_id(state.partition.topic)
         self._group.note_position(state.partition, offset, why)

@@ -17,6 +17,7 @@ from kohort.client.cluster.metadata import ClusterView
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.offset_commits import OffsetCommits
+from kohort.client.consumer.partition_births import PartitionBirths
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.rebalance_callbacks import RebalanceCallbacks
 from kohort.client.consumer.topic_subscription import TopicSubscription
@@ -37,6 +38,7 @@ class SubscriptionFollower:
     _group: ConsumerMembership
     _commits: OffsetCommits
     _callbacks: RebalanceCallbacks
+    _births: PartitionBirths
     _unwatch: Callable[[], None] | None = None
     _warn_at_s: float = math.inf
 
@@ -85,6 +87,7 @@ class SubscriptionFollower:
                 await self._cluster.topic(topic)
         else:
             self._group.subscribe(wanted, self._callbacks, self._commits.commit_before_join)
+        self._births.see(self._cluster.view, self.topics)
         self._follow(self._cluster.view)
         self._unwatch = self._unwatch or self._cluster.watch(self._follow)
 
@@ -100,8 +103,10 @@ class SubscriptionFollower:
         """Follow topics that begin or cease to match an expression; without a group, new partitions too."""
         self._warn_of_missing(view)
         if not self.subscription:
+            self._births.see(view, {partition.topic for partition in self.assigned})
             return
         before, self.topics = self.topics, self.subscription.topics(view)
+        self._births.see(view, self.topic_names(), set(self.topics).difference(before))
         if self._group.group_id is None:
             there = {
                 TopicPartition(topic, number)

@@ -8,6 +8,7 @@ import pytest
 
 from kohort.client.cluster.metadata import ClusterView, PartitionView, TopicView
 from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.partition_births import PartitionBirths
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.subscription_follower import SubscriptionFollower
 from kohort.client.consumer.topic_subscription import TopicSubscription
@@ -26,7 +27,14 @@ def test_a_topic_that_does_not_exist_is_warned_of_again_and_again(caplog: pytest
     nothing: Any = None
     config = ConsumerConfig(bootstrap_servers="127.0.0.1:1", group_id="g")
     follower = SubscriptionFollower(
-        TopicSubscription(("nope", "there")), nothing, config, PartitionTable(), nothing, nothing, nothing
+        TopicSubscription(("nope", "there")),
+        nothing,
+        config,
+        PartitionTable(),
+        nothing,
+        nothing,
+        nothing,
+        PartitionBirths(),
     )
     view = ClusterView(topics={"nope": TopicView("nope", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
     clock = Clock()
@@ -48,7 +56,9 @@ def test_an_assigned_partition_that_does_not_exist_is_warned_of_too(caplog: pyte
     partitions = PartitionTable()
     partitions.retain({TopicPartition("t", 0), TopicPartition("t", 7), TopicPartition("nope", 0)})
     config = ConsumerConfig(bootstrap_servers="127.0.0.1:1")
-    follower = SubscriptionFollower(TopicSubscription(), nothing, config, partitions, nothing, nothing, nothing)
+    follower = SubscriptionFollower(
+        TopicSubscription(), nothing, config, partitions, nothing, nothing, nothing, PartitionBirths()
+    )
     there = TopicView("t", partitions={0: PartitionView(0, 1, 0, (1,), (1,))})
     view = ClusterView(topics={"t": there, "nope": TopicView("nope", error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)})
     clock = Clock()
