@@ -147,6 +147,16 @@ class ForgetTopic(GroupCommand):
 
 
 @dataclass(slots=True)
+class AddPartitions(GroupCommand):
+    """Partitions from `first` up to, and without, `end` are added to a topic; one group may read it."""
+
+    topic: str
+    topic_id: bytes
+    first: int
+    end: int
+
+
+@dataclass(slots=True)
 class TimerFired:
     """A timer armed by an earlier decision has passed its deadline."""
 

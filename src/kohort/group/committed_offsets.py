@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, identity_error
-from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
+from kohort.group.commands import AddPartitions, CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
 from kohort.group.consumer import exit as consumer_exit
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
@@ -137,6 +137,28 @@ def decide_forget_topic(shard: Shard, command: ForgetTopic, now_ms: int) -> Effe
     for topic, partition in sorted(shard.offsets.get(command.group_id, {})):
         if topic == command.topic:
             yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
+
+
+def decide_add_partitions(shard: Shard, command: AddPartitions, now_ms: int) -> Effects:
+    """Commit the first offset of new partitions for a group that reads their topic.
+
+    With `auto.offset.reset=latest` a client would begin at their end, when it notices them (KIP-1327). A group without
+    members reads the topics that it has committed offsets of, unless it was never more than offsets.
+    """
+    group: Group | None = shard.groups.get(command.group_id)
+    if group is None or _is_dead(group) or (isinstance(group, ClassicGroup) and group.is_simple):
+        return
+    committed = shard.offsets.get(command.group_id, {})
+    if _is_empty(group):
+        reads_topic = any(topic == command.topic for topic, _ in committed)
+    else:
+        reads_topic = bool(subscribed_among({command.topic}, group, shard.settings))
+    if not reads_topic:
+        return
+    for partition in range(command.first, command.end):
+        if (command.topic, partition) not in committed:
+            event = OffsetCommitted(command.group_id, command.topic, partition, 0, -1, "", now_ms, -1, command.topic_id)
+            yield Append(event)
 
 
 def _is_dead(group: Group) -> bool:

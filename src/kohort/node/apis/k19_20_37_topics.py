@@ -201,16 +201,20 @@ def create_partitions(
         try:
             if names[asked.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic in request.")
-            _grow(context, request, asked, budget, message.validate_only)
+            topic = _growing(context, request, asked, budget)
+            if not message.validate_only:
+                if context.config.kohort_group_added_partitions_from_start:
+                    yield from context.coordinator.add_partitions(topic, asked.count)
+                    topic = _growing(context, request, asked, _Budget())  # other requests were carried out meanwhile
+                context.topics.grow(topic, asked.count, request.now_ms)
             yield CREATION_STEPS
         except (KafkaError, StorageError) as error:
             set_error(result, error)
     return CreatePartitionsResponse(results=list(results.values()))
 
 
-def _grow(
-    context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, budget: _Budget, validate_only: bool
-) -> None:
+def _growing(context: ApiContext, request: Request, asked: CreatePartitionsRequest.Topic, budget: _Budget) -> Topic:
+    """Return a topic that may grow as is asked for. Raises KafkaError."""
     topic = context.find_topic(request, api_checks.CREATE_PARTITIONS_TOPIC, asked.name)
     has = len(topic.partitions)
     if asked.count <= has or asked.count > MAX_PARTITIONS:
@@ -227,8 +231,7 @@ def _grow(
         _check_replicas(context, asked.assignments)
     budget.spend(asked.count - has)
     context.topics.check_room(asked.count - has)
-    if not validate_only:
-        context.topics.grow(topic, asked.count, request.now_ms)
+    return topic
 
 
 def _check_replicas(context: ApiContext, assignments: Iterable[Any]) -> None:

@@ -261,6 +261,9 @@ class BrokerSettings(ListenerSettings):
     kohort_group_requests_overtake = _bool(True,
         "Whether a member's commit and leave are carried out on arrival while its own JoinGroup or SyncGroup waits on "
         "the connection; false has them wait, as in Kafka.", compatible=False)
+    kohort_group_added_partitions_from_start = _bool(True,
+        "Whether groups that read a topic get the committed offset 0 for partitions that are added to it, so that none "
+        "begins at their end (KIP-1327).", compatible=False)
     kohort_group_join_reasons = _bool(True,
         "Whether the reasons `blind` and `topic_metadata_change` of a JoinGroup act.", compatible=False)
     kohort_group_leader_by_version = _bool(True,

@@ -11,6 +11,7 @@ from functools import partial
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.group.commands import (
+    AddPartitions,
     Command,
     CommitOffsets,
     ConsumerHeartbeat,
@@ -336,6 +337,16 @@ class Coordinator:
             for group_id in followers_of(hosted.shard, name):
                 if self._follows(hosted.shard.groups[group_id], name):
                     self.runtime.run(hosted, TopicChanged(group_id, name), None)
+
+    def add_partitions(self, topic: Topic, count: int) -> Steps[None]:
+        """Commit, for the groups that read a topic, the first offsets of partitions that it is about to get."""
+        first = len(topic.partitions)
+        for hosted in self.partitions:
+            self.runtime.commit_gathered(hosted)
+            for group_id in sorted(hosted.shard.groups):
+                if hosted.status is Status.ACTIVE:
+                    self.runtime.run(hosted, AddPartitions(group_id, topic.name, topic.topic_id, first, count), None)
+                yield GROUP_STEPS
 
     def note_sender(self, group_id: str, sender: Sender, *, has_expression: bool) -> None:
         """Note with whose rights the expressions of a group are resolved: those of the member that sent one last.
