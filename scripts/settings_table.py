@@ -18,13 +18,13 @@ from kohort.gateway.gateway_settings import AssignorRow, BrokerTls, GatewaySetti
 from kohort.gateway.policies.policies import Policy
 from kohort.model.setting import Setting, SettingKind, settings_of, value_text
 from kohort.node.configuration.broker_settings import BROKER, GROUP, LISTENER, TOPIC
+from kohort.schemas.registry import RegistrySettings
 from kohort.spark.group_stream import StreamConfig
 from kohort.spark.membership.member_settings import MemberSettings
 from kohort.spark.options.member_options import MemberOptions
 from kohort.spark.options.offset_choice import OffsetOptions
 from kohort.spark.options.source_options import SourceOptions, TriggerLimits, ValueOptions
 from kohort.spark.rows.read_settings import ReadSettings
-from kohort.spark.schemas.registry import RegistrySettings
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 

@@ -8,11 +8,16 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.integration.commands import Commands, json_lines
+
+from kohort.schemas import Schemas
+from kohort.sync import Producer
+from kohort.testing import SchemaRegistry
 
 ALL = ("--from-beginning", "--timeout-ms", "300")
 
@@ -267,3 +272,29 @@ def test_a_hundred_thousand_lines_are_all_there(kohort: Commands) -> None:
     assert kohort("produce", "many", stdin=b"\n".join(lines)).err.startswith("kohort: 100,000 records sent to many in ")
     out = kohort("consume", "many", "--from-beginning", "--max", "100000").out.encode()
     assert sorted(out.split()) == lines
+
+
+def test_records_are_read_by_the_schemas_of_a_registry(kohort: Commands) -> None:
+    pytest.importorskip("urllib3")
+    schema = '{"type": "record", "name": "R", "fields": [{"name": "at", "type": DATE}]}'.replace(
+        "DATE", '{"type": "int", "logicalType": "date"}'
+    )
+    with SchemaRegistry() as registry:
+        serializer = Schemas(registry.url).serializer("typed-values", schema)
+        kohort("topics", "create", "typed-values", "--partitions", "1")
+        with Producer(kohort.address) as producer:
+            for value in (
+                serializer({"at": date(2026, 1, 31)}),
+                b"plain",
+                b"\0\0\0\0\x63?",
+                serializer({"at": date(1970, 1, 1)}),
+            ):
+                producer.send("typed-values", value, key=b"k")
+        read = ("consume", "typed-values", "--from-beginning", "--max", "4", "--schema-registry", registry.url)
+        outcome = kohort(*read)
+        assert outcome.out.split("\n")[:2] == ['{"at":"2026-01-31"}', "plain"]
+        assert outcome.out.endswith('\n{"at":"1970-01-01"}\n')
+        assert "records are written as they are: " in outcome.err
+        assert "has no schema with the id 99" in outcome.err
+        row = json.loads(kohort(*read, "--json").out.splitlines()[0])
+        assert (row["key"], row["value"]) == ("k", {"at": "2026-01-31"})

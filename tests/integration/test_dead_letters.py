@@ -21,11 +21,11 @@ import fastavro
 
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
+from kohort.schemas.registry import RegistryUnavailable
 from kohort.spark.rows.read_rows import read_rows
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange
 from kohort.spark.schemas.decoded_column import decoding
-from kohort.spark.schemas.registry import RegistryUnavailable
 from kohort.spark.schemas.value_decoder import Decoding
 from kohort.sync import Admin, Consumer, Producer
 from kohort.testing import EmbeddedBroker, SchemaRegistry

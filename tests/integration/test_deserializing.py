@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.integration.scenario_book import PATIENCE_MS
 
-from kohort import Consumer, DeserializationFailed, Producer, Record, TopicPartition, sync
-from kohort.testing import EmbeddedBroker
+from kohort import Consumer, ConsumerSettings, DeserializationFailed, Producer, Record, TopicPartition, sync
+from kohort.testing import EmbeddedBroker, SchemaRegistry
 
 ONLY = TopicPartition("t", 0)
 
@@ -113,3 +113,40 @@ def test_the_blocking_consumer_takes_them_too(broker: EmbeddedBroker) -> None:
         "t", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", value_deserializer=json.loads
     ) as consumer:
         assert next(consumer).value == [1, 2]
+
+
+def test_a_schema_is_requested_beside_the_event_loop_and_once(broker: EmbeddedBroker) -> None:
+    pytest.importorskip("urllib3")
+    from kohort.schemas import Schemas
+
+    async def scenario(registry: SchemaRegistry) -> None:
+        serializer = Schemas(registry.url).serializer("t", '{"type": "string"}')
+        await write(broker, *map(serializer, "abc"))
+        del registry.requests[:]
+        registry.failing = 503
+        schemas = Schemas({"url": registry.url, "retry.ms": "1"})
+        async with reader(broker, value_deserializer=schemas.deserializer()) as consumer:
+            with pytest.raises(DeserializationFailed, match="the schema registry cannot be read"):
+                await take(consumer, 1)
+            registry.failing = None
+            consumer.seek(ONLY, 0)
+            assert [record.value for record in await take(consumer, 3)] == ["a", "b", "c"]
+        assert registry.requests == ["/schemas/ids/1"] * 2
+        seen: list[str | None] = []
+        is_done = asyncio.Event()
+
+        async def handle(record: Record[Any, str]) -> None:
+            seen.append(record.value)
+            if len(seen) == 3:
+                is_done.set()
+
+        fresh = Schemas({"url": registry.url, "retry.ms": "2"}).deserializer()
+        settings: ConsumerSettings = {"bootstrap_servers": broker.bootstrap_servers, "auto_offset_reset": "earliest"}
+        async with Consumer("t", group_id="h", **settings, value_deserializer=fresh) as consumer:
+            processing = asyncio.create_task(consumer.process(handle))
+            await is_done.wait()
+        await processing
+        assert sorted(map(str, seen)) == ["a", "b", "c"]
+
+    with SchemaRegistry() as registry:
+        asyncio.run(scenario(registry))

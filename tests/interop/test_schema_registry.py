@@ -20,9 +20,9 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from kohort.schemas.registry import SchemaUnknown
 from kohort.spark.schemas.bad_record import Reason
 from kohort.spark.schemas.decoded_column import decoding
-from kohort.spark.schemas.registry import SchemaUnknown
 from kohort.spark.schemas.value_decoder import ValueDecoder
 
 pytestmark = pytest.mark.timeout(600)

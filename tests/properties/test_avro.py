@@ -19,8 +19,8 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
+from kohort.schemas.avro_schema import parse_avro
 from kohort.spark.schemas.avro_decoder import AvroReader
-from kohort.spark.schemas.avro_schema import parse_avro
 
 PLAIN: dict[str, st.SearchStrategy[Any]] = {
     "boolean": st.booleans(),

@@ -32,7 +32,7 @@ OPTIONAL_HOMES = {
     "shtab": "src/kohort/cli/completion.py",
     "deltalake": "src/kohort/spark/tables/delta_storage.py",
     "pyiceberg": "src/kohort/spark/tables/iceberg",
-    "urllib3": "src/kohort/spark/schemas/registry.py",
+    "urllib3": "src/kohort/schemas/registry.py",
     "psycopg": "src/kohort/spark/tables/postgres_rows.py",
     "prometheus_client": "src/kohort/client/prometheus.py",
     "cryptography": "src/kohort/broker/secured_listener.py",

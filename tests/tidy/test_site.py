@@ -11,7 +11,15 @@ from scripts.site import faults
 from scripts.site_pages import relinked
 from tests.tidy.tree import Tree
 
-PUBLIC = ("kohort", "kohort.sync", "kohort.testing", "kohort.spark", "kohort.sim", "kohort.faststream")
+PUBLIC = (
+    "kohort",
+    "kohort.sync",
+    "kohort.testing",
+    "kohort.schemas",
+    "kohort.spark",
+    "kohort.sim",
+    "kohort.faststream",
+)
 
 OF_ANOTHER_PAGE = {"kohort.sim", "kohort.sync.RebalanceListener"}
 """Names that the reference leads to, and does not describe twice."""

@@ -39,7 +39,8 @@ CONTEXTS = {
     "fleet.md": SPARK,
     "lakehouse.md": SPARK,
     "protocols.md": CLIENTS + "behind: Callable[[], int]\n",
-    "schemas.md": SPARK.replace("rows: Callable[[DataFrame], DataFrame]", "rows: DataFrame"),
+    "schemas.md": SPARK.replace("rows: Callable[[DataFrame], DataFrame]", "rows: DataFrame")
+    + "ORDER: str\nREADER: str\n",
     "spark.md": SPARK + "import kohort.spark\nquery: StreamingQuery\naddress: str\n",
     "testing.md": CLIENTS + "import kohort.sim\nfrom kohort.sim import World\nasync def app() -> None: ...\n",
     "upserts-and-history.md": SPARK + "stream: GroupStream\nlake = '/lake'\n",

@@ -17,10 +17,11 @@ from kohort.cli.cluster import run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed, reason_of
 from kohort.cli.terminal.options import add_cluster, add_json, add_option, number, verb
+from kohort.cli.terminal.registry_option import add_schema_registry, registry_settings
 
 if TYPE_CHECKING:
     from kohort.console.web.console_access import ConsoleAccess
-    from kohort.spark.schemas.registry import Registry
+    from kohort.schemas.registry import Registry
 
 PORT = 8383
 REGISTRY_MS = 3_000
@@ -60,11 +61,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     add_option(
         parser, "--fleet-report FILE", "the page that `kohort fleet report` has written, for the page Fleet", Path
     )
-    add_option(
-        parser,
-        "--schema-registry URL",
-        "where the schemas of records are (default: schema.registry.url in the file of --command-config)",
-    )
+    add_schema_registry(parser)
     add_option(
         parser,
         "--metrics-from URL",
@@ -131,16 +128,13 @@ def _registry(args: argparse.Namespace) -> Registry | None:
     """Return the client of the schema registry, None where none is named. Raises CommandFailed."""
     from dataclasses import replace
 
-    from kohort.spark.schemas.registry import PREFIX, URL, Registry, RegistrySettings
+    from kohort.schemas.registry import Registry
 
-    given = {name: value for name, value in args.properties.items() if name.startswith(PREFIX)}
-    given |= {} if args.schema_registry is None else {URL: args.schema_registry}
-    if not given:
+    if (settings := registry_settings(args)) is None:
         return None
     try:
-        # A page waits for it.
-        return Registry(replace(RegistrySettings.parse(given), timeout_ms=REGISTRY_MS, retry_ms=1))
-    except (ValueError, ImportError) as error:
+        return Registry(replace(settings, timeout_ms=REGISTRY_MS, retry_ms=1))  # a page waits for it
+    except ImportError as error:
         raise CommandFailed(str(error), USAGE) from error
 
 

@@ -1,11 +1,11 @@
 """Exceptions of clients: no broker reachable, unknown topic, refused commit, failed deserializer or transaction.
 
-All are `KafkaError`s, so one `except` takes them; `code` distinguishes them and `text` names the remedy.
+All but `NotReady` are `KafkaError`s, so one `except` takes them; `code` distinguishes them and `text` names the remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
@@ -101,11 +101,23 @@ class DeserializationFailed(KafkaError):
         self.partition = partition
         self.offset = offset
         self.next_offset = offset + 1
+        self.which = which
         super().__init__(
             ErrorCode.INVALID_RECORD,
             f"{which}_deserializer raised {type(cause).__name__} for {partition} at offset {offset}: {cause}; seek to"
             f" {offset + 1} to leave the record out, or to {offset} to try it again",
         )
+
+
+class NotReady(Exception):
+    """A deserializer lacks something that would have to be waited for, such as the schema of a value.
+
+    A consumer calls `load` in a thread, and then the deserializer again; what `load` raises is that deserializer's.
+    """
+
+    def __init__(self, what: str, load: Callable[[], object]) -> None:
+        super().__init__(f"{what} is not loaded yet")
+        self.load = load
 
 
 class TransactionError(KafkaError):

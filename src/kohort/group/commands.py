@@ -147,7 +147,7 @@ class ForgetTopic(GroupCommand):
 
 
 @dataclass(slots=True)
-class AddPartitions(GroupCommand):
+class GrowTopic(GroupCommand):
     """Partitions from `first` up to, and without, `end` are added to a topic; one group may read it."""
 
     topic: str

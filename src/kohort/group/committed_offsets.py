@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kohort.group.classic.group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, Phase, identity_error
-from kohort.group.commands import AddPartitions, CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic
+from kohort.group.commands import CommitOffsets, DeleteGroup, DeleteOffsets, ExpireOffsets, ForgetTopic, GrowTopic
 from kohort.group.consumer import exit as consumer_exit
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.coordinator_settings import GroupSettings
@@ -139,7 +139,7 @@ def decide_forget_topic(shard: Shard, command: ForgetTopic, now_ms: int) -> Effe
             yield Append(OffsetDeleted(command.group_id, topic, partition, cause))
 
 
-def decide_add_partitions(shard: Shard, command: AddPartitions, now_ms: int) -> Effects:
+def decide_grow_topic(shard: Shard, command: GrowTopic, now_ms: int) -> Effects:
     """Commit the first offset of new partitions for a group that reads their topic.
 
     With `auto.offset.reset=latest` a client would begin at their end, when it notices them (KIP-1327). A group without

@@ -20,7 +20,6 @@ from kohort.group.classic import round as classic_round
 from kohort.group.classic import sync_group as classic_sync
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.commands import (
-    AddPartitions,
     AppendFailed,
     AssignTarget,
     CheckJoin,
@@ -33,6 +32,7 @@ from kohort.group.commands import (
     ExpireOffsets,
     ForgetTopic,
     FormGeneration,
+    GrowTopic,
     Heartbeat,
     Join,
     Leave,
@@ -320,7 +320,7 @@ _DECISIONS: dict[type, _Decision] = {
     DeleteGroup: committed_offsets.decide_delete_group,
     ExpireOffsets: committed_offsets.decide_expiry,
     ForgetTopic: committed_offsets.decide_forget_topic,
-    AddPartitions: committed_offsets.decide_add_partitions,
+    GrowTopic: committed_offsets.decide_grow_topic,
     Loaded: _by_type(classic.decide_loaded, consumer.decide_loaded, streams.decide_loaded),
     Unload: _by_type(classic.decide_unload, consumer.decide_unload, streams.decide_unload),
     AppendFailed: decide_append_failed,

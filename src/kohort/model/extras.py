@@ -8,7 +8,7 @@ from __future__ import annotations
 # fmt: off
 MEGABYTES = {
     "fast": 50, "cli": 6, "spark": 1080, "postgres": 12, "delta": 320, "fleet": 1290, "iceberg": 270, "metrics": 1,
-    "keda": 19, "security": 16, "console": 3, "top": 10, "telemetry": 1, "faststream": 16, "all": 1470,
+    "keda": 19, "security": 16, "console": 3, "top": 10, "telemetry": 1, "schemas": 1, "faststream": 16, "all": 1470,
 }
 # fmt: on
 """What each extra adds, installed alone by uv on Linux and Python 3.11; pip compiles modules too, and takes more."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from kohort.lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from kohort.schemas.registry import RegistryUnavailable as RegistryUnavailable
+    from kohort.schemas.registry import SchemaUnknown as SchemaUnknown
     from kohort.spark.group_stream import GroupStream as GroupStream
     from kohort.spark.into_table import ExactlyOnce as ExactlyOnce
     from kohort.spark.into_table import exactly_once as exactly_once
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from kohort.spark.schemas.bad_record import Reason as Reason
     from kohort.spark.schemas.bad_record import dead_letters as dead_letters
     from kohort.spark.schemas.decoded_column import decode as decode
-    from kohort.spark.schemas.registry import RegistryUnavailable as RegistryUnavailable
-    from kohort.spark.schemas.registry import SchemaUnknown as SchemaUnknown
     from kohort.spark.source.data_source import register as register
     from kohort.spark.spark_session import SparkMissing as SparkMissing
     from kohort.spark.spark_session import build as build
@@ -54,7 +54,7 @@ __getattr__, __dir__ = lazy_exports(
         "kohort.spark.running_session": "QueryFailed await_termination",
         "kohort.spark.schemas.bad_record": "Reason dead_letters",
         "kohort.spark.schemas.decoded_column": "decode",
-        "kohort.spark.schemas.registry": "RegistryUnavailable SchemaUnknown",
+        "kohort.schemas.registry": "RegistryUnavailable SchemaUnknown",
         "kohort.spark.source.data_source": "register",
         "kohort.spark.spark_session": "SparkMissing build",
         "kohort.spark.tables": (

@@ -1,17 +1,19 @@
 """`SchemaRegistry`: a schema registry in the process of a test, with the HTTP API that clients and serializers use.
 
 It stores Avro, JSON and Protobuf schemas as texts, in memory, and accepts whatever is registered: compatibility is not
-checked. It registers a schema, returns it by id or by subject and version, and lists subjects and versions.
+checked. It registers a schema, returns it by id, by GUID or by subject and version, and lists subjects and versions.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 _MOST_BYTES = 16 << 20
 
@@ -65,6 +67,9 @@ class SchemaRegistry:
             return self.failing, {"error_code": self.failing, "message": "the registry is failing"}
         if found := re.fullmatch(r"/schemas/ids/(\d+)", path):
             return self._schema(int(found[1]))
+        if found := re.fullmatch(r"/schemas/guids/([0-9a-f-]{36})", path):
+            numbers = [number for number, each in enumerate(self._schemas, 1) if _guid(each) == found[1]]
+            return self._schema(numbers[0] if numbers else 0)
         if path == "/subjects":
             return 200, sorted(self._subjects)
         if found := re.fullmatch(r"/subjects/([^/]+)(/versions)?", path):
@@ -81,7 +86,8 @@ class SchemaRegistry:
     def _subject(self, method: str, subject: str, body: dict[str, Any], *, is_new: bool) -> tuple[int, Any]:
         kind, references = body.get("schemaType", "AVRO"), body.get("references") or ()
         if method == "POST" and is_new:
-            return 200, {"id": self.register(subject, body.get("schema", ""), kind, references)}
+            number = self.register(subject, body.get("schema", ""), kind, references)
+            return 200, {"id": number, "guid": _guid(self._schemas[number - 1])}
         entry = {"schema": body.get("schema"), "schemaType": kind, "references": list(references)}
         versions = self._subjects.get(subject)
         if versions is None:
@@ -141,4 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _described(entry: dict[str, Any]) -> dict[str, Any]:
     """Return a schema as registries send it: without the type of Avro, without references where there are none."""
-    return {name: value for name, value in entry.items() if value and value != "AVRO"}
+    return {name: value for name, value in entry.items() if value and value != "AVRO"} | {"guid": _guid(entry)}
+
+
+def _guid(entry: dict[str, Any]) -> str:
+    """Return the GUID of a schema, which is the same in every registry."""
+    return str(UUID(bytes=hashlib.md5(json.dumps(entry).encode(), usedforsecurity=False).digest()))

@@ -7,12 +7,12 @@ from tests.unit.group.world import NOW, REBALANCE_MS, SESSION_MS, World, fold, g
 
 from kohort.group.classic.group import Phase
 from kohort.group.commands import (
-    AddPartitions,
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
     ExpireOffsets,
     ForgetTopic,
+    GrowTopic,
     Leaving,
     OffsetToCommit,
 )
@@ -272,18 +272,18 @@ def test_deleted_topic_takes_its_offsets_along() -> None:
 
 def test_added_partitions_begin_at_their_first_offset_for_the_groups_that_read_their_topic() -> None:
     world = World()
-    add = AddPartitions("g", "topics", ID, 1, 3)
+    add = GrowTopic("g", "topics", ID, 1, 3)
     world.commit(offsets=[OffsetToCommit("topics", 0, 1, -1, "", ID)])
     assert not list(decide(world.shard, add, NOW))  # a simple group assigns its partitions itself
     (member,) = world.stable(1)
     begun = [Append(OffsetCommitted("g", "topics", number, 0, -1, "", NOW, -1, ID)) for number in (1, 2)]
     assert list(decide(world.shard, add, NOW)) == begun
-    assert not list(decide(world.shard, AddPartitions("g", "other", ID, 1, 3), NOW))
+    assert not list(decide(world.shard, GrowTopic("g", "other", ID, 1, 3), NOW))
     world.commit(member, 1, offsets=[OffsetToCommit("topics", 2, 9, -1, "", ID)])
     assert list(decide(world.shard, add, NOW)) == begun[:1]
     world.leave(Leaving(member))  # without members its offsets show what it reads
     assert list(decide(world.shard, add, NOW)) == begun[:1]
-    assert not list(decide(world.shard, AddPartitions("g", "other", ID, 1, 3), NOW))
+    assert not list(decide(world.shard, GrowTopic("g", "other", ID, 1, 3), NOW))
 
 
 # -- expiry

@@ -34,6 +34,7 @@ EXTRAS = {
     "metrics": Extra("metrics of clients in prometheus_client", ("prometheus_client",), 1),
     "telemetry": Extra("OpenTelemetry", ("opentelemetry",), 1),
     "faststream": Extra("FastStream's broker on our consumer", ("faststream", "aiokafka"), 16),
+    "schemas": Extra("a schema registry", ("urllib3",), 1),
     "security": Extra("OAUTHBEARER in our broker", ("jwt", "cryptography"), 16),
     "keda": Extra("kohort keda-scaler", ("grpc",), 19),
     "spark": Extra("kohort.spark", ("pyspark", "pyarrow", "pandas", "numpy", "numba"), 1080),

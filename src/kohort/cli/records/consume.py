@@ -11,18 +11,21 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from kohort.cli.cluster import admin_of, ends_of, require_partitions, require_topics, run_against
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
 from kohort.cli.terminal.options import add_client_id, add_cluster, add_option, moment_ms, number, verb
-from kohort.cli.terminal.record_lines import as_format, as_json, as_value
+from kohort.cli.terminal.record_lines import JsonValue, as_format, as_json, as_value
+from kohort.cli.terminal.registry_option import add_schema_registry, registry_settings
 from kohort.model.ids import TopicPartition
 from kohort.wire.record_batches import CorruptBatch
 
 if TYPE_CHECKING:
     from kohort.client import Admin, Batch, Consumer, Record
+    from kohort.schemas.schemas import Headers, SchemaDeserializer, Which
 
 Writer = Callable[["Record"], bytes]
 
@@ -37,6 +40,7 @@ kohort consume '^flights-.*' --group readers
 kohort consume flights --format '{partition} {offset} {key}={value}' --timeout-ms 2000
 kohort consume flights --partition 0,2 --offset -10
 kohort consume flights --timestamp 2026-01-31T12:00:00Z --json
+kohort consume orders --schema-registry http://registry:8081 --from-beginning | jq .price
 """
 
 
@@ -66,6 +70,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "--format TEXT",
         "such as '{time} {key}={value}'; fields: topic partition offset timestamp time key value headers",
     )
+    add_schema_registry(parser)
     add_client_id(parser)
     add_cluster(parser)
 
@@ -138,12 +143,15 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
         await require_topics(admin, [topic for topic in args.topics if not topic.startswith("^")], are_made=True)
         at = await starts(args, admin)
     # Auto-commit regards a batch as processed at the next poll: when it has been written and flushed.
+    read = readable(args)
     consumer = Consumer(
         *(() if at else dict.fromkeys(args.topics)),
         bootstrap_servers=args.bootstrap_server,
         group_id=args.group,
         client_id=args.client_id,
         auto_offset_reset="earliest" if args.from_beginning else "latest",
+        key_deserializer=read,
+        value_deserializer=read,
         **args.security,
     )
     async with consumer:
@@ -157,10 +165,70 @@ async def follow(args: argparse.Namespace, write: Writer) -> int:
     return 0
 
 
+def readable(args: argparse.Namespace) -> SchemaValues | None:
+    """Return what reads keys and values by a registry's schemas, None without one. Raises CommandFailed."""
+    settings = registry_settings(args)
+    if settings is None:
+        return None
+    from kohort.schemas import Schemas
+    from kohort.schemas.registry import registry_of
+
+    try:
+        return SchemaValues(Schemas(registry_of(settings)).deserializer(as_json=True))
+    except ImportError as error:
+        raise CommandFailed(str(error), USAGE) from error
+
+
+class SchemaValues:
+    """Reads what names a schema as JSON, and leaves everything else as it is, with one remark for each reason."""
+
+    def __init__(self, deserializer: SchemaDeserializer) -> None:
+        self._deserializer = deserializer
+        self._remarks: set[str] = set()
+        self._unknown: set[int | str] = set()
+
+    def __call__(self, content: bytes) -> object:
+        """Return a value."""
+        return self.of_record(content, (), "value")
+
+    def of_record(self, content: bytes, headers: Headers, which: Which) -> object:
+        """Return a key or value. Raises NotReady; a registry that does not answer then ends the command."""
+        from kohort.client.errors import NotReady
+        from kohort.schemas.schemas import schema_of
+
+        try:
+            schema, _ = schema_of(content, headers, which)
+        except ValueError:
+            return content
+        if schema in self._unknown:
+            return content
+        try:
+            return JsonValue(self._deserializer.of_record(content, headers, which))
+        except NotReady as error:
+            raise NotReady(f"schema {schema}", partial(self._load, schema, error.load)) from None
+        except ValueError as error:
+            self._remark(str(error))
+            return content
+
+    def _load(self, schema: int | str, load: Callable[[], object]) -> None:
+        from kohort.schemas import SchemaUnknown
+
+        try:
+            load()
+        except SchemaUnknown as error:
+            self._unknown.add(schema)
+            self._remark(str(error.args[0]))
+
+    def _remark(self, text: str) -> None:
+        if text not in self._remarks:
+            self._remarks.add(text)
+            output.remark(f"records are written as they are: {text}")
+
+
 class RecordPrinter:
     """One run of `consume`: the records written so far, and the time of the last one."""
 
-    def __init__(self, consumer: Consumer, write: Writer, limit: int | None, timeout_ms: int | None) -> None:
+    def __init__(self, consumer: Consumer[Any, Any], write: Writer, limit: int | None, timeout_ms: int | None) -> None:
         self.consumer = consumer
         self.write = write
         self.limit = limit

@@ -137,10 +137,23 @@ def whole(value: Any, field: str) -> int | None:
 # Writing
 
 
-def text_of(content: bytes | None) -> Any:
+class JsonValue(NamedTuple):
+    """A key or value that was read by its schema: what JSON can have."""
+
+    value: Any
+
+
+def as_bytes(content: bytes | JsonValue | None) -> bytes:
+    """Return a key or value as a line has it; nothing for None."""
+    return to_bytes(content.value, "value") or b"null" if isinstance(content, JsonValue) else content or b""
+
+
+def text_of(content: bytes | JsonValue | None) -> Any:
     """Return bytes for JSON: text where they are UTF-8, else {"base64": …}; None stays null."""
     if content is None:
         return None
+    if isinstance(content, JsonValue):
+        return content.value
     try:
         return content.decode()
     except UnicodeDecodeError:
@@ -149,7 +162,7 @@ def text_of(content: bytes | None) -> Any:
 
 def as_value(record: Record) -> bytes:
     """Return the value and a line end; a record without a value is an empty line."""
-    return (record.value or b"") + b"\n"
+    return as_bytes(record.value) + b"\n"
 
 
 def as_json(record: Record) -> bytes:
@@ -201,9 +214,9 @@ def as_format(template: str) -> Callable[[Record], bytes]:
     return write
 
 
-def lossless_text(content: bytes | None) -> str:
+def lossless_text(content: bytes | JsonValue | None) -> str:
     """Return bytes as text that encodes back to the same bytes; nothing for None."""
-    return (content or b"").decode("utf-8", "surrogateescape")
+    return as_bytes(content).decode("utf-8", "surrogateescape")
 
 
 def iso_time(timestamp_ms: int) -> str:

@@ -7,12 +7,13 @@ decodes a batch before it hands it out (`readable`), so iterating what it return
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter, lt
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple
 
-from kohort.client.errors import DeserializationFailed
+from kohort.client.errors import DeserializationFailed, NotReady
 from kohort.client.record import K, Record, V
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import LagReason, OldestRecord, UnreadRecords
@@ -42,7 +43,8 @@ class Deserializers(NamedTuple):
 
     The law: a function that raises costs no record. What comes before its record is returned, and the position stays at
     the record, so that a program may mend the function, or seek past it. A null key or value stays None: Kafka's null
-    is the absence of bytes, and a tombstone must not become a text.
+    is the absence of bytes, and a tombstone must not become a text. A function that is an object with a method
+    `of_record(content, headers, which)` is called by that; `which` is key or value.
     """
 
     key: Deserializer | None
@@ -52,19 +54,47 @@ class Deserializers(NamedTuple):
         self, partition: TopicPartition, rows: Iterable[Row]
     ) -> tuple[list[Record[Any, Any]], DeserializationFailed | None]:
         """Return the records with keys and values made of their bytes, up to the first one that cannot be, and why."""
+        key_of_record = getattr(self.key, "of_record", None)  # it takes headers, too
+        value_of_record = getattr(self.value, "of_record", None)
         made: list[Record[Any, Any]] = []
         for offset, timestamp_ms, key, value, headers in rows:
             which = "key"
             try:
-                own_key = key if key is None or self.key is None else self.key(key)
+                own_key, own_value = key, value
+                if key is not None and self.key is not None:
+                    own_key = self.key(key) if key_of_record is None else key_of_record(key, headers, which)
                 which = "value"
-                own_value = value if value is None or self.value is None else self.value(value)
+                if value is not None and self.value is not None:
+                    own_value = self.value(value) if value_of_record is None else value_of_record(value, headers, which)
             except Exception as cause:
                 failed = DeserializationFailed(partition, offset, which, cause)
                 failed.__cause__ = cause
                 return made, failed
             made.append(Record(*partition, offset, timestamp_ms, own_key, own_value, headers))
         return made, None
+
+    async def apply_ready(
+        self, partition: TopicPartition, rows: Sequence[Row]
+    ) -> tuple[list[Record[Any, Any]], DeserializationFailed | None]:
+        """Do as `apply`, and wait for what a deserializer lacks."""
+        while True:
+            made, failed = self.apply(partition, rows)
+            if failed is None or not isinstance(failed.__cause__, NotReady):
+                return made, failed
+            if (failed := await failed_load(failed)) is not None:
+                return made, failed
+
+
+async def failed_load(failed: DeserializationFailed) -> DeserializationFailed | None:
+    """Load what a deserializer was not ready without, in a thread; return what to raise where that failed."""
+    assert isinstance(failed.__cause__, NotReady), "the caller has looked"
+    try:
+        await asyncio.to_thread(failed.__cause__.load)
+    except Exception as cause:
+        error = DeserializationFailed(failed.partition, failed.offset, failed.which, cause)
+        error.__cause__ = cause
+        return error
+    return None
 
 
 class Batch(Generic[K, V]):

@@ -17,13 +17,14 @@ from typing import Any
 from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.metadata import Broker, ClusterView
 from kohort.client.cluster.offset_specs import EARLIEST, READ_COMMITTED
-from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, unreadable
+from kohort.client.consumer.batch import CORRUPT_RESPONSES, Batch, failed_load, unreadable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
+from kohort.client.errors import DeserializationFailed, NotReady
 from kohort.client.record import Record
-from kohort.client.synchronization import BroadcastEvent, wait_until
+from kohort.client.synchronization import BackgroundTasks, BroadcastEvent, wait_until
 from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import NO_TOPIC_ID, TopicPartition
 from kohort.wire.messages import FetchRequest, FetchResponse
@@ -57,6 +58,8 @@ class Fetcher:
         self._metrics = metrics
         self._deserializers = config.deserializers
         self._workers: dict[int, tuple[asyncio.Task[None], asyncio.Event]] = {}
+        self._loading: set[TopicPartition] = set()
+        self._loads = BackgroundTasks("kohort deserializer")
         self._unwatch = cluster.watch(self._follow)
 
     def wake(self) -> None:
@@ -82,9 +85,31 @@ class Fetcher:
             state.fetch_again()
         self.wake()
 
+    def load(self, state: PartitionState) -> None:
+        """Load what a deserializer lacks for the next record of a partition, and read on then."""
+        if state.partition not in self._loading:
+            self._loading.add(state.partition)
+            self._loads.spawn(self._load(state))
+
+    async def _load(self, state: PartitionState) -> None:
+        moves, error = state.moves, state.unreadable
+        assert isinstance(error, DeserializationFailed), "a deserializer was not ready"
+        try:
+            failed = await failed_load(error)
+        finally:
+            self._loading.discard(state.partition)
+        if state.moves == moves and failed is None:
+            state.fetch_again()
+            self.wake()
+        elif state.moves == moves:
+            state.unreadable = failed
+        self._changed.notify()
+
     async def stop(self) -> None:
         """End every task."""
         self._unwatch()
+        self._loads.cancel()
+        await self._loads.wait()
         tasks = [task for task, _ in self._workers.values()]
         for task in tasks:
             task.cancel()
@@ -356,4 +381,7 @@ class FetchCollector:
                 self._fetcher.wake()
                 raise error
             if state.unreadable is not None and not state.buffered and state.is_served:
-                raise state.unreadable.with_traceback(None)
+                if isinstance(state.unreadable.__cause__, NotReady):
+                    self._fetcher.load(state)
+                else:
+                    raise state.unreadable.with_traceback(None)

@@ -27,7 +27,7 @@ from kohort.console.web.topic_pages import read_records, topics_page
 from kohort.drawing.html_page import page_style
 from kohort.model.errors import KafkaError
 from kohort.model.extras import install_command
-from kohort.spark.schemas.registry import Registry
+from kohort.schemas.registry import Registry
 
 try:
     from starlette.applications import Starlette

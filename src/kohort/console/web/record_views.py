@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kohort.spark.schemas.avro_schema import parse_avro
-from kohort.spark.schemas.avro_value import avro_value
-from kohort.spark.schemas.registry import Registry, RegistryUnavailable, SchemaUnknown
+from kohort.schemas.avro_schema import parse_avro
+from kohort.schemas.avro_value import avro_value
+from kohort.schemas.registry import Registry, RegistryUnavailable, SchemaUnknown
 
 VALUE_BYTES = 4_000
 """Of a key or a value as shown."""

@@ -17,7 +17,7 @@ from kohort.console.web.site import OpenPage, Site
 from kohort.drawing.display_text import display_name
 from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition, topic_id_text
-from kohort.spark.schemas.registry import Registry
+from kohort.schemas.registry import Registry
 
 TOPICS = 200
 LOOKED_AT = 5_000

@@ -11,13 +11,13 @@ from functools import partial
 
 from kohort.assign.server.spec import ServerAssignor
 from kohort.group.commands import (
-    AddPartitions,
     Command,
     CommitOffsets,
     ConsumerHeartbeat,
     DeleteGroup,
     ExpireOffsets,
     ForgetTopic,
+    GrowTopic,
     Heartbeat,
     Join,
     TopicChanged,
@@ -345,7 +345,7 @@ class Coordinator:
             self.runtime.commit_gathered(hosted)
             for group_id in sorted(hosted.shard.groups):
                 if hosted.status is Status.ACTIVE:
-                    self.runtime.run(hosted, AddPartitions(group_id, topic.name, topic.topic_id, first, count), None)
+                    self.runtime.run(hosted, GrowTopic(group_id, topic.name, topic.topic_id, first, count), None)
                 yield GROUP_STEPS
 
     def note_sender(self, group_id: str, sender: Sender, *, has_expression: bool) -> None:

@@ -18,12 +18,12 @@ from kohort.client.cluster.offset_specs import EARLIEST, LATEST
 from kohort.client.config_file import connection_arguments
 from kohort.model.ids import TopicPartition
 from kohort.model.setting import DURATION, LONG, STRING, listed, refused, setting
+from kohort.schemas.registry import PREFIX, RegistrySettings
 from kohort.spark.options.member_options import MemberOptions, member_options
 from kohort.spark.options.offset_choice import OffsetChoice, OffsetOptions, choice_from
 from kohort.spark.options.option_values import Given, option_names
 from kohort.spark.rows.read_settings import ReadSettings
 from kohort.spark.rows.rounds import OffsetRange, ranges_from_json
-from kohort.spark.schemas.registry import PREFIX, RegistrySettings
 
 if TYPE_CHECKING:
     from kohort.spark.schemas.value_decoder import Decoding, Format

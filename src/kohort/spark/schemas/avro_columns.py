@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from kohort.spark.schemas.avro_schema import Array, Avro, Enum, Fixed, Map, Primitive, Record, Union, label
+from kohort.schemas.avro_schema import Array, Avro, Enum, Fixed, Map, Primitive, Record, Union, label
 
 BOOLEAN, NUMBER, TEXT, STRUCT, LIST = range(5)
 """How a column is stored: a byte for each value, numbers of a width, ends and bytes, nothing, ends of its items."""

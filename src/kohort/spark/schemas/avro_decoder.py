@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
+from kohort.schemas.avro_schema import Avro, Enum
 from kohort.spark.schemas.avro_columns import BOOLEAN, LIST, NUMBER, STRUCT, TEXT, AvroColumn, ColumnSet
 from kohort.spark.schemas.avro_machine import (
     DATA,
@@ -27,7 +28,6 @@ from kohort.spark.schemas.avro_machine import (
     decode_records,
 )
 from kohort.spark.schemas.avro_program import AvroProgram
-from kohort.spark.schemas.avro_schema import Avro, Enum
 
 np: Any = numpy
 

@@ -13,8 +13,7 @@ import struct
 from array import array
 from typing import Any, Final
 
-from kohort.spark.schemas.avro_columns import TEXT, AvroColumn, ColumnSet, without_null
-from kohort.spark.schemas.avro_schema import (
+from kohort.schemas.avro_schema import (
     MISSING,
     Array,
     Avro,
@@ -26,6 +25,7 @@ from kohort.spark.schemas.avro_schema import (
     Union,
     label,
 )
+from kohort.spark.schemas.avro_columns import TEXT, AvroColumn, ColumnSet, without_null
 
 # The decoder compares numbers: those that begin with a varint come first, those that add no value first and last.
 SKIP_LONG, SKIP_BYTES, UNION, INT, LONG, SCALED, TO_FLOAT, TO_DOUBLE, ENUM, BYTES, DECIMAL_BYTES, *_REST = range(25)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kohort.schemas.registry import Registered, RegistrySettings, registry_of
 from kohort.spark.schemas.bad_record import ERROR_COLUMN, Reason, error_column
-from kohort.spark.schemas.registry import Registered, RegistrySettings, registry_of
 from kohort.spark.schemas.value_decoder import Decoding, Format, decoder_of
 from kohort.spark.schemas.wire_format import HEADER, as_binary
 

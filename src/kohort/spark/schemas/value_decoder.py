@@ -15,12 +15,12 @@ from typing import Any, Final, Literal
 import numpy
 import pyarrow as pa
 
+from kohort.schemas.avro_schema import parse_avro
+from kohort.schemas.registry import Registered, RegistrySettings, SchemaUnknown, registry_of
 from kohort.spark.schemas.avro_decoder import AvroDecoder, AvroReader
 from kohort.spark.schemas.avro_program import Unreadable
-from kohort.spark.schemas.avro_schema import parse_avro
 from kohort.spark.schemas.bad_record import BadRecord, Reason
 from kohort.spark.schemas.json_decoder import JsonDecoder, json_type
-from kohort.spark.schemas.registry import Registered, RegistrySettings, SchemaUnknown, registry_of
 from kohort.spark.schemas.wire_format import HEADER, as_binary, present, schema_ids
 
 np: Any = numpy

@@ -19,9 +19,9 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
+from kohort.schemas.avro_schema import parse_avro
 from kohort.spark.schemas.avro_decoder import AvroReader
 from kohort.spark.schemas.avro_program import Unreadable
-from kohort.spark.schemas.avro_schema import parse_avro
 
 SMALL = {"type": "fixed", "name": "D", "size": 20, "logicalType": "decimal", "precision": 9, "scale": 3}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}

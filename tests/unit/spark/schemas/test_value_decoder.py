@@ -18,10 +18,10 @@ pytest.importorskip("urllib3")
 import numpy as np
 import pyarrow as pa
 
+from kohort.schemas.registry import RegistryUnavailable
 from kohort.spark.schemas.bad_record import Reason, error_column
 from kohort.spark.schemas.decoded_column import decoding
 from kohort.spark.schemas.json_decoder import JsonDecoder, json_type
-from kohort.spark.schemas.registry import RegistryUnavailable
 from kohort.spark.schemas.value_decoder import ValueDecoder
 from kohort.testing import SchemaRegistry
 

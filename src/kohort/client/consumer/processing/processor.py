@@ -282,7 +282,7 @@ class Processor:
 
     async def _call(self, items: list[WorkItem]) -> list[OutputRecord]:
         settings = self._settings
-        records = [item.record if self._deserializers is None else self._deserialized(item) for item in items]
+        records = [item.record if self._deserializers is None else await self._deserialized(item) for item in items]
         argument: Any = records[0] if settings.batch is None else records
         if self._is_coroutine:
             returned = await settings.handler(argument)
@@ -295,9 +295,9 @@ class Processor:
         returned = await asyncio.get_running_loop().run_in_executor(executor, settings.handler, argument)
         return [] if self.copies is None else outputs_of(returned)
 
-    def _deserialized(self, item: WorkItem) -> Any:
+    async def _deserialized(self, item: WorkItem) -> Any:
         assert self._deserializers is not None, "the caller has looked"
-        made, failed = self._deserializers.apply(item.record.topic_partition, (item.record[2:],))
+        made, failed = await self._deserializers.apply_ready(item.record.topic_partition, (item.record[2:],))
         if failed is not None:
             raise failed
         return made[0]

@@ -11,8 +11,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from kohort.spark.schemas.avro_schema import parse_avro
-from kohort.spark.schemas.avro_value import avro_value
+from kohort.schemas.avro_schema import parse_avro
+from kohort.schemas.avro_value import avro_value
 
 LOGICAL = [
     ({"type": "int", "logicalType": "date"}, date(2026, 2, 28), "2026-02-28"),

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("urllib3")
 
-from kohort.spark.schemas.registry import Registry, RegistrySettings, RegistryUnavailable, SchemaUnknown
+from kohort.schemas.registry import Registry, RegistrySettings, RegistryUnavailable, SchemaUnknown
 from kohort.testing import SchemaRegistry
 
 

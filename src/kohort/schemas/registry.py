@@ -11,9 +11,9 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from kohort.model.extras import install_command
@@ -29,6 +29,7 @@ _MOST_BYTES: Final = 16 << 20
 _MOST_SCHEMAS: Final = 10_000
 _MOST_REFERENCES: Final = 1_000
 _UNKNOWN_FOR_S: Final = 60.0
+_POSTED: Final = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
 _FIRST_WAIT_S: Final = 0.1
 _LONGEST_WAIT_S: Final = 5.0
 
@@ -90,7 +91,8 @@ class RegistrySettings:
 class Registered:
     """A schema as the registry has it; `references` are the texts of the schemas that it uses, in order.
 
-    `id` is -1 where only subject and version are known. `names` are the names under which a schema uses its references.
+    `id` is -1 where it is not known, `guid` empty in registries that have none. `names` are the names under which a
+    schema uses its references.
     """
 
     id: int
@@ -98,6 +100,15 @@ class Registered:
     text: str
     references: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    guid: str = ""
+
+
+class Reference(NamedTuple):
+    """A schema that another one uses: the name by which it uses it, and where it is registered."""
+
+    name: str
+    subject: str
+    version: int
 
 
 class Registry:
@@ -114,8 +125,8 @@ class Registry:
         self._clock = clock
         self._pool = _pool(settings)
         self._lock = threading.Lock()
-        self._schemas: dict[int, Registered] = {}
-        self._unknown: dict[int, float] = {}
+        self._schemas: dict[int | str, Registered] = {}
+        self._unknown: dict[int | str, float] = {}
 
     def learn(self, schemas: Iterable[Registered]) -> None:
         """Cache schemas that another process has looked up."""
@@ -123,15 +134,16 @@ class Registry:
             for each in schemas:
                 self._schemas.setdefault(each.id, each)
 
-    def schema(self, number: int) -> Registered:
-        """Return the schema with an id. Raises SchemaUnknown, RegistryUnavailable."""
+    def schema(self, number: int | str) -> Registered:
+        """Return the schema with an id, or with a GUID, which is a text. Raises SchemaUnknown, RegistryUnavailable."""
         with self._lock:
             if (found := self._schemas.get(number)) is not None:
                 return found
             is_unknown = self._unknown.get(number, -1.0) > self._clock()
         if not is_unknown:
             try:
-                found = self._registered(number, self._get(f"/schemas/ids/{number}"))
+                answer = self._call(f"/schemas/{'ids' if isinstance(number, int) else 'guids'}/{number}")
+                found = self._registered(number if isinstance(number, int) else answer.get("id", -1), answer)
             except SchemaUnknown:
                 with self._lock:
                     _bound(self._unknown)[number] = self._clock() + _UNKNOWN_FOR_S
@@ -143,10 +155,28 @@ class Registry:
 
     def version(self, subject: str, version: int | str = "latest") -> Registered:
         """Return a version of a subject's schema. Raises SchemaUnknown, RegistryUnavailable."""
-        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        found = self._call(f"/subjects/{quote(subject, safe='')}/versions/{version}")
         registered = self._registered(found.get("id", -1), found)
         self.learn([registered])
         return registered
+
+    def register(
+        self, subject: str, schema: Registered, references: Iterable[Reference] = (), *, is_new: bool = True
+    ) -> Registered:
+        """Return a schema with its ids, registered under a subject; without `is_new` it has to be there.
+
+        Raises SchemaUnknown, RegistryUnavailable.
+        """
+        body: dict[str, Any] = {"schema": schema.text, "schemaType": schema.kind}
+        body |= {"references": used} if (used := [each._asdict() for each in references]) else {}
+        path = f"/subjects/{quote(subject, safe='')}"
+        found = self._call(f"{path}/versions" if is_new else path, body)
+        if type(number := found.get("id")) is not int:
+            raise RegistryUnavailable(f"the schema registry {self} answered {_short(found)} where an id is expected")
+        return replace(schema, id=number, guid=str(found.get("guid") or self._guid(number)))
+
+    def _guid(self, number: int) -> str:
+        return str(self._call(f"/schemas/ids/{number}").get("guid") or "")
 
     def __str__(self) -> str:
         return ",".join(self._settings.urls)
@@ -158,7 +188,7 @@ class Registry:
         kind, text = found.get("schemaType", "AVRO"), found.get("schema")
         if not isinstance(text, str) or type(number) is not int:
             raise RegistryUnavailable(f"the schema registry {self} answered {_short(found)} where a schema is expected")
-        return Registered(number, str(kind), text, tuple(texts.values()), tuple(names))
+        return Registered(number, str(kind), text, tuple(texts.values()), tuple(names), str(found.get("guid") or ""))
 
     def _follow(
         self, found: Mapping[str, Any], texts: dict[tuple[str, Any], str], names: list[str], depth: int
@@ -170,20 +200,20 @@ class Registry:
                 continue
             if len(texts) >= _MOST_REFERENCES or depth > 50:
                 raise RegistryUnavailable(f"the schema registry {self} has a schema with too many references")
-            used = self._get(f"/subjects/{quote(str(key[0]), safe='')}/versions/{key[1]}")
+            used = self._call(f"/subjects/{quote(str(key[0]), safe='')}/versions/{key[1]}")
             self._follow(used, texts, names, depth + 1)
             texts[key] = str(used.get("schema"))
             names.append(str(each.get("name", "")))
 
-    def _get(self, path: str) -> Mapping[str, Any]:
-        """Return what the registry has under a path. Raises SchemaUnknown, RegistryUnavailable."""
+    def _call(self, path: str, body: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+        """Return the answer to a GET, or to a POST of `body`. Raises SchemaUnknown, RegistryUnavailable."""
         deadline = self._clock() + self._settings.retry_ms / 1000
         wait_s = _FIRST_WAIT_S
         while True:
             reasons, unknown = [], None
             for url in self._settings.urls:
                 try:
-                    return self._ask(url + path)
+                    return self._ask(url + path, body)
                 except SchemaUnknown as reason:
                     unknown = reason
                 except _Outage as reason:
@@ -199,12 +229,13 @@ class Registry:
             self._wait(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
 
-    def _ask(self, url: str) -> Mapping[str, Any]:
+    def _ask(self, url: str, body: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """Return the answer of one node. Raises SchemaUnknown, _Outage, RegistryUnavailable."""
         import urllib3
 
         try:
-            response = self._pool.request("GET", url, preload_content=False)
+            more = {} if body is None else {"body": json.dumps(body), "headers": {**self._pool.headers, **_POSTED}}
+            response = self._pool.request("GET" if body is None else "POST", url, preload_content=False, **more)
             try:
                 content = response.read(_MOST_BYTES + 1)
             finally:
@@ -228,6 +259,8 @@ class Registry:
                 f"the schema registry refuses access: {answered}. Set {PREFIX}basic.auth.user.info or"
                 f" {PREFIX}bearer.auth.token"
             )
+        if status in (409, 422):
+            raise ValueError(f"the schema registry refuses a schema: {answered}")
         if status in (408, 425, 429) or status >= 500:
             raise _Outage(answered)
         raise RegistryUnavailable(f"{answered}, which is no answer of a schema registry: check {URL}")
@@ -247,7 +280,7 @@ def _pool(settings: RegistrySettings) -> Any:
     try:
         import urllib3
     except ImportError:
-        raise ImportError(f"a schema registry needs urllib3: {install_command('spark')}") from None
+        raise ImportError(f"a schema registry needs urllib3: {install_command('schemas')}") from None
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
     if settings.user_info:
         headers |= urllib3.make_headers(basic_auth=settings.user_info)
@@ -266,7 +299,7 @@ def _pool(settings: RegistrySettings) -> Any:
     )
 
 
-def _bound(cache: dict[int, Answer]) -> dict[int, Answer]:
+def _bound(cache: dict[int | str, Answer]) -> dict[int | str, Answer]:
     """Return a cache with room for one more: what was added first goes first."""
     while len(cache) >= _MOST_SCHEMAS:
         del cache[next(iter(cache))]
