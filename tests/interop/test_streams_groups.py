@@ -65,3 +65,24 @@ def test_standby_tasks_of_a_streams_group_are_shown_by_kafkas_tool(stage: Stage)
         listed = attempt(stage, STREAMS, "--list", "--state", "stable").split()
         assert streams.group_id in listed
     assert "was successful" in attempt(stage, STREAMS, "--delete", "--group", streams.group_id)
+
+
+@pytest.mark.lane(90)
+@on_both
+@pytest.mark.capability("Kafka Streams", "streams groups: exactly_once_v2, two threads each, an instance is killed")
+def test_counts_are_written_once_in_a_streams_group_with_exactly_once(stage: Stage) -> None:
+    given = Input(stage)
+    exact = ("processing.guarantee=exactly_once_v2", "transaction.timeout.ms=6000", "num.stream.threads=2")
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL, *exact) as streams:
+        given.more()
+        instances = [streams.start(number) for number in range(2)]
+        for each in instances:
+            running(each)
+        given.await_counted(streams)
+        given.more()
+        instances[1].crash()
+        given.await_counted(streams)
+        running(streams.start(1))
+        given.more()
+        given.await_counted(streams)
+        given.check_counted_once(streams)
