@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from random import Random
 
 from tests.sim.process_programs import (
     COMING,
     FAILING,
+    KINDS,
     Service,
     committed_copies,
     key_of,
@@ -15,7 +18,8 @@ from tests.sim.process_programs import (
 )
 
 import kohort.sim
-from kohort.sim import World
+from kohort import Record, Retry
+from kohort.sim import Instance, World
 
 REPEATED_S = 0.11
 """What finished so long before a kill is committed: 100 ms pass between two commits, and less than 10 until it is."""
@@ -50,6 +54,34 @@ def test_whatever_fails_each_record_has_one_copy(world: World) -> None:
         world.drive(loop, check())
     finally:
         loop.close()
+
+
+@kohort.sim.world(seeds=10, faults=FAILING, keys=key_of, topics={"orders": 4, "retry": 2})
+def test_what_waits_in_a_retry_topic_is_handled_whatever_fails(world: World) -> None:
+    calls: Counter[tuple[str, int, int]] = Counter()
+    handled: set[tuple[str, int, int]] = set()
+
+    async def app(instance: Instance) -> None:
+        async def handler(record: Record) -> None:
+            place = record.topic, record.partition, record.offset
+            calls[place] += 1
+            random = Random(f"{world.seed} {place}")
+            await asyncio.sleep(random.uniform(0, 0.4))
+            if calls[place] <= random.choice((0, 0, 0, 1, 2, 3)):
+                raise TimeoutError
+            handled.add(place)
+
+        policy = Retry(["50ms", "1s", "4s"], order="none", topic="retry", park_after="1s")
+        async with world.consumer("orders", **KINDS[world.seed % len(KINDS)](instance)) as consumer:
+            await consumer.process(handler, on_error=policy, revocation_timeout_ms=2_000)
+
+    world.start(app)
+    world.run()
+    world.settle()
+    world.run(30)  # the last ones are due
+    orders = {each: end for each, end in world.end_offsets.items() if each.topic == "orders"}
+    lost = [(*each, at) for each, end in orders.items() for at in range(end) if (*each, at) not in handled]
+    assert not lost, f"never handled: {lost[:5]}"
 
 
 @kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)

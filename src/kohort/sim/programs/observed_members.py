@@ -93,6 +93,8 @@ class ObservedClient(ClientObserver):
                 self._observer.poll_missed(member, effect.is_leaving)
             if isinstance(effect, effects.Join):
                 self._observer.subscribed(member, effect.protocols[0][1].topics)
+            if isinstance(effect, effects.ConsumerHeartbeat) and effect.topics is not None:
+                self._observer.subscribed(member, effect.topics)
             if (request := request_of(effect)) is not None:
                 self._observer.asked(member, *request)
 
