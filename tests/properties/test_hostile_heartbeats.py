@@ -62,7 +62,7 @@ def test_honest_members_are_not_harmed_by_made_up_heartbeats(
         member.member_id = member_id
         member.join()
     settle(*honest)
-    desk.node.coordinator.runtime.consumer_parking._park_ms = park_ms
+    desk.node.coordinator.runtime.epoch_parking._park_ms = park_ms
     failures = Failures()
     logging.getLogger("kohort").addHandler(failures)
     try:
@@ -80,7 +80,7 @@ def test_honest_members_are_not_harmed_by_made_up_heartbeats(
     finally:
         logging.getLogger("kohort").removeHandler(failures)
     assert not failures.found, failures.found[0]
-    desk.node.coordinator.runtime.consumer_parking._park_ms = 0
+    desk.node.coordinator.runtime.epoch_parking._park_ms = 0
     # All sessions of the made-up members end, and those of the honest ones do not.
     for _ in range(3):
         desk.advance(20_000)

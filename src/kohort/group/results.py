@@ -89,20 +89,28 @@ class DeleteGroupResult(Result):
 
 
 @dataclass(slots=True)
-class ConsumerHeartbeatResult(Result):
-    """Answer to `ConsumerHeartbeat`. `assignment` is None when it is what the member knows already.
+class EpochHeartbeatResult(Result):
+    """Answer to a heartbeat with a member epoch, of a consumer group or of a streams group.
 
     `is_quiet`: it has nothing new, and will have nothing new until the member is woken. `is_settling`: the member has
-    something to do or to wait for, so its next heartbeat should come soon. `heartbeat_interval_ms` is the group's.
+    something to do or to wait for, so its next heartbeat should come soon. `can_wait`: an answer that is quiet may be
+    parked, since nothing that the member does would change it. `heartbeat_interval_ms` is the group's.
     """
 
     error_message: str | None = None
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assignment: IdPartitions | None = None
     is_quiet: bool = False
     is_settling: bool = False
+    can_wait: bool = True
+
+
+@dataclass(slots=True)
+class ConsumerHeartbeatResult(EpochHeartbeatResult):
+    """Answer to `ConsumerHeartbeat`. `assignment` is None when it is what the member knows already."""
+
+    assignment: IdPartitions | None = None
 
 
 def refused(error: ErrorCode, message: str) -> ConsumerHeartbeatResult:

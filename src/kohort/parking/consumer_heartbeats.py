@@ -1,4 +1,4 @@
-"""Parking of heartbeats of the consumer protocol, and the interval after which the next one is requested.
+"""Parking of heartbeats with a member epoch, and the interval after which the next one is requested.
 
 The law: nothing waits behind a parked heartbeat but what its client delays by itself, as clients do with leaves and
 changed subscriptions while one is unanswered; so none waits longer than a configured time, and none of a member that
@@ -128,7 +128,7 @@ class _HeartbeatSender(Generic[HeartbeatT, AnswerT]):
 
 
 class ConsumerParking(Generic[HeartbeatT, AnswerT]):
-    """The parked heartbeats of the consumer protocol, of all groups.
+    """The parked heartbeats with a member epoch, of all groups.
 
     `answer` is called with one that waits no longer and the time: it is decided again and answered. A heartbeat waits
     for `park_ms`, or `stable_park_ms` where its member is stable; 0 parks none, and then a member that is settling is

@@ -1,6 +1,6 @@
 """Every limit of parking: its unit, its reason, and the client that made it necessary.
 
-Which client is of which kind stands in `client_software`. The broker's own settings for the consumer protocol
+Which client is of which kind stands in `client_software`. The broker's own settings for heartbeats with a member epoch
 (`kohort.group.consumer.heartbeat.park.ms`) and the policy column `commit_delay_ms` are for users; nothing here is.
 """
 
@@ -73,7 +73,7 @@ MOST_COMMIT_DELAY_MS = 5_000
 # Heartbeats with a member epoch, at the broker and behind the gateway
 
 EPOCH_MARGIN_MS = {KOHORT: 0, "unknown": 0, JAVA: 50}
-"""How long before its next heartbeat is due a client of the consumer protocol must have the last answer.
+"""How long before its next heartbeat is due a client of a consumer or streams group must have the last answer.
 
 0 where it does not matter. Java's client polls without pause until it is answered.
 """

@@ -34,7 +34,7 @@ def parking_desk(**settings: int) -> Desk:
 
 
 def parking_of(desk: Desk) -> ConsumerParking:
-    return desk.node.coordinator.runtime.consumer_parking
+    return desk.node.coordinator.runtime.epoch_parking
 
 
 def parked(count: int = 2, **settings: int) -> tuple[Desk, list[NativeMember]]:

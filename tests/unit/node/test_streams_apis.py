@@ -75,7 +75,7 @@ def beat(desk: Desk, version: int = 1, **fields: Any) -> StreamsGroupHeartbeatRe
 
 def joined(**settings: Any) -> tuple[Desk, StreamsGroupHeartbeatResponse]:
     """Return a node whose group has one member, and the answer that has its tasks."""
-    desk = Desk(**settings)
+    desk = Desk(**{"kohort_group_consumer_heartbeat_park_ms": 0, **settings})
     desk.create("words", 2)
     beat(desk, **JOIN)
     desk.advance(DELAY_MS)
@@ -90,10 +90,10 @@ def describe(desk: Desk, version: int = 1) -> StreamsGroupDescribeResponse.Group
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_join_makes_internal_topics_and_gets_tasks_after_the_initial_delay(version: int) -> None:
-    desk = Desk()
+    desk = Desk(kohort_group_consumer_heartbeat_park_ms=0)
     desk.create("words", 2)
     answer = beat(desk, version, **JOIN)
-    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 1, 5_000)
+    assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 1, 500)
     assert answer.status is not None
     assert [each.status_code for each in answer.status] == [5, 3]
     assert answer.acceptable_recovery_lag_legacy == (10_000 if version == 0 else 0)

@@ -77,6 +77,7 @@ def _answer(
     *,
     is_quiet: bool,
 ) -> ConsumerHeartbeatResult:
+    is_settling = state is not MemberState.STABLE or epoch != group.assignment_epoch
     return ConsumerHeartbeatResult(
         error=ErrorCode.NONE,
         error_message=group.target_failure,
@@ -85,5 +86,7 @@ def _answer(
         heartbeat_interval_ms=settings.config_of(group.group_id).heartbeat_interval_ms,
         assignment=None if assigned is None else ids_of(assigned),
         is_quiet=is_quiet and assigned is None,
-        is_settling=state is not MemberState.STABLE or epoch != group.assignment_epoch,
+        is_settling=is_settling,
+        # One that waits for others can do nothing itself: it is woken when that changes.
+        can_wait=not is_settling or state is MemberState.UNRELEASED_PARTITIONS,
     )

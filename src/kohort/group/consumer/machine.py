@@ -143,7 +143,6 @@ def decide_heartbeat(group: ConsumerGroup, command: ConsumerHeartbeat, now_ms: i
             member.member_id,
             member.epoch,
             config.heartbeat_interval_ms,
-            None,
             True,  # is_quiet
         )
         if command.is_counted:  # the session runs from when it came, however late it is answered

@@ -7,6 +7,7 @@ from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply
 from kohort.group.group_timers import revocation_timer
 from kohort.group.streams.endpoints import endpoints_of
 from kohort.group.streams.events import EndpointsChanged, StreamsMemberState
+from kohort.group.streams.exit import wake_waiting
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import StreamsHeartbeatResult, StreamsReconcile, refused
 from kohort.group.streams.reconcile import TaskStep, is_unknown, reconcile
@@ -32,15 +33,22 @@ def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int
     if step is not None:
         yield Append(step.stored(group, member, Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)))
         yield from _revocation_effects(group, member, step, now_ms)
+        yield from wake_waiting(group, member, step)
     epoch, assigned = (member.epoch, member.assigned) if step is None else (step.epoch, step.assigned)
     tasks = assigned.tasks
     is_sent = is_behind or heartbeat.is_full or tasks != member.assigned.tasks
-    result = answer(group, member, now_ms, settings, epoch, tasks if is_sent else None)
+    result = _answer(group, member, now_ms, settings, epoch, tasks if is_sent else None)
     if is_sent and member.endpoint is not None:
         yield Note(EndpointsChanged(group.group_id, Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)))
         result.endpoint_epoch += 1
     if result.endpoint_epoch != heartbeat.endpoint_epoch:
         result.endpoints = endpoints_of(group, settings.image, {member.member_id: assigned})
+    result.is_quiet = step is None and not is_sent and result.endpoints is None and group.shutdown_by is None
+    state = member.state if step is None else step.state
+    result.is_settling = state is not StreamsMemberState.STABLE or epoch != group.assignment_epoch
+    # One that waits for others can do nothing itself; on behalf of one that lacks topics they are made at once.
+    is_waiting = state is StreamsMemberState.UNRELEASED_TASKS
+    result.can_wait = not result.missing_topics and (is_waiting or not result.is_settling)
     yield Reply(result)
 
 
@@ -54,7 +62,7 @@ def _revocation_effects(group: StreamsGroup, member: StreamsMember, step: TaskSt
         yield Arm(timer, now_ms + max(member.rebalance_timeout_ms, 0))
 
 
-def answer(
+def _answer(
     group: StreamsGroup,
     member: StreamsMember,
     now_ms: int,
@@ -62,7 +70,7 @@ def answer(
     epoch: int,
     tasks: TasksByRole | None,
 ) -> StreamsHeartbeatResult:
-    """Return the answer to a heartbeat, without endpoints."""
+    """Return the answer to a heartbeat, without endpoints and what parking needs."""
     config = settings.streams_config_of(group.group_id)
     configured = configured_of(group, settings.image)
     return StreamsHeartbeatResult(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kohort.group.commands import LEAVE_STATIC_EPOCH, AssignTarget
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Disarm, Effects, Note, Reply, Then
+from kohort.group.effects import Append, Disarm, Effects, Note, Reply, Then, WakeMembers
 from kohort.group.events import ConsumerMemberOut
 from kohort.group.group_timers import revocation_timer, target_timer
 from kohort.group.streams.events import (
@@ -25,6 +25,7 @@ from kohort.group.streams.events import (
 )
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult, refused
+from kohort.group.streams.reconcile import TaskStep
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.streams_tasks import NONE_ASSIGNED
@@ -50,7 +51,13 @@ def decide_leave(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int) ->
     else:
         yield from out_effects(group, member, Cause(CauseKind.MEMBER_LEFT, now_ms, member_id))
     if command.shuts_down and len(group.members) > 1:
-        yield Note(ShutdownRequested(group.group_id, member_id, Cause(CauseKind.MEMBER_LEFT, now_ms, member_id)))
+        yield from request_shutdown(group, member_id, Cause(CauseKind.MEMBER_LEFT, now_ms, member_id))
+
+
+def request_shutdown(group: StreamsGroup, member_id: str, cause: Cause) -> Effects:
+    """Have all members receive that one of them asks that all end. Walks all members."""
+    yield Note(ShutdownRequested(group.group_id, member_id, cause))
+    yield WakeMembers(group.group_id, tuple(sorted(group.members)))
 
 
 def _leave_for_a_while(group: StreamsGroup, member: StreamsMember, now_ms: int) -> Effects:
@@ -58,6 +65,7 @@ def _leave_for_a_while(group: StreamsGroup, member: StreamsMember, now_ms: int) 
         return
     if member.state is StreamsMemberState.UNREVOKED_TASKS:
         yield Disarm(revocation_timer(group.group_id, member.member_id, member.epoch))
+    yield from wake_waiting(group, member, None)
     granted = member.assigned._replace(active=dict.fromkeys(member.assigned.active, 0))
     yield Append(
         StreamsMemberAssignmentStored(
@@ -71,6 +79,23 @@ def _leave_for_a_while(group: StreamsGroup, member: StreamsMember, now_ms: int) 
             Cause(CauseKind.STATIC_MEMBER_LEFT, now_ms, member.member_id),
         )
     )
+
+
+def wake_waiting(group: StreamsGroup, member: StreamsMember, step: TaskStep | None) -> Effects:
+    """Wake the members whose targets have tasks that a member has no more after its step, or since it goes.
+
+    Walks the members that have not all they should.
+    """
+    freed = member.assigned.roles().keys() | member.pending.roles().keys()
+    if step is not None:
+        freed -= step.assigned.roles().keys() | step.pending.roles().keys()
+    waiting = [
+        each
+        for each in group.unsettled
+        if each != member.member_id and any(not freed.isdisjoint(tasks) for tasks in group.members[each].target)
+    ]
+    if waiting:
+        yield WakeMembers(group.group_id, tuple(sorted(waiting)))
 
 
 def expire_session(group: StreamsGroup, member_id: str, now_ms: int, settings: GroupSettings) -> Effects:
@@ -122,6 +147,7 @@ def delete_member(group: StreamsGroup, member: StreamsMember, cause: Cause) -> E
     """Take a member out of the log and disarm its timers."""
     for tombstone in (StreamsMemberAssignmentDeleted, StreamsMemberTargetDeleted, StreamsMemberDeleted):
         yield Append(tombstone(group.group_id, member.member_id, cause))
+    yield from wake_waiting(group, member, None)
     yield from disarm(group, member)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupCommand
-from kohort.group.results import Result
+from kohort.group.results import EpochHeartbeatResult
 from kohort.group.streams.events import Settings, UserEndpoint
 from kohort.group.streams.topology import InternalTopic, StreamsStatus, StreamsTopology
 from kohort.model.errors import ErrorCode
@@ -17,7 +17,8 @@ class StreamsHeartbeat(GroupCommand):
     """StreamsGroupHeartbeat. What is None was not sent and has not changed.
 
     `owned` is what the sender reports to own. `endpoint_epoch` is that of the endpoints it knows. `offsets` and
-    `end_offsets` are how far its copies are, and where their changelogs end.
+    `end_offsets` are how far its copies are, and where their changelogs end. `is_counted` and `margin_ms` are as in
+    `ConsumerHeartbeat`.
     """
 
     member_id: str
@@ -36,6 +37,8 @@ class StreamsHeartbeat(GroupCommand):
     endpoint_epoch: int = 0
     client_id: str = ""
     client_host: str = ""
+    is_counted: bool = False
+    margin_ms: int = 0
 
     @property
     def is_leaving(self) -> bool:
@@ -70,16 +73,12 @@ class EndpointPartitions:
 
 
 @dataclass(slots=True)
-class StreamsHeartbeatResult(Result):
+class StreamsHeartbeatResult(EpochHeartbeatResult):
     """Answer to `StreamsHeartbeat`. `tasks` is None when it is what the member knows already.
 
     `endpoints` is None where the member knows them. `missing_topics` are to be made on behalf of the sender.
     """
 
-    error_message: str | None = None
-    member_id: str = ""
-    member_epoch: int = 0
-    heartbeat_interval_ms: int = 0
     acceptable_recovery_lag: int = 0
     task_offset_interval_ms: int = 0
     statuses: tuple[StreamsStatus, ...] = ()
@@ -87,6 +86,11 @@ class StreamsHeartbeatResult(Result):
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
     missing_topics: tuple[InternalTopic, ...] = ()
+
+    @property
+    def assignment(self) -> TasksByRole | None:
+        """The tasks, as parking calls them."""
+        return self.tasks
 
 
 def refused(error: ErrorCode, message: str) -> StreamsHeartbeatResult:

@@ -15,7 +15,6 @@ from kohort.group.effects import Append, Arm, Effects, Note, Reply, Then
 from kohort.group.group_timers import session_timer, target_timer
 from kohort.group.streams.events import (
     AssignmentDelayed,
-    ShutdownRequested,
     StreamsMemberAssignmentStored,
     StreamsMemberState,
     StreamsMemberStored,
@@ -24,7 +23,7 @@ from kohort.group.streams.events import (
     TaskOffsetsReported,
     TopologyConfigured,
 )
-from kohort.group.streams.exit import delete_member, next_epoch
+from kohort.group.streams.exit import delete_member, next_epoch, request_shutdown
 from kohort.group.streams.group import PLACEMENT, StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsReconcile, refused
 from kohort.group.streams.target import assignment_settings_of, configured_of, derived, topics_hash, validated_epoch_of
@@ -133,8 +132,9 @@ def subscribe(
     if command.offsets is not None or command.end_offsets is not None:
         yield Note(TaskOffsetsReported(group_id, member_id, command.offsets or (), command.end_offsets or (), cause))
     if command.shuts_down:
-        yield Note(ShutdownRequested(group_id, member_id, cause))
-    yield Arm(session_timer(group_id, member_id), cause.at_ms + config.session_timeout_ms)
+        yield from request_shutdown(group, member_id, cause)
+    if not command.is_counted:
+        yield Arm(session_timer(group_id, member_id), cause.at_ms + config.session_timeout_ms)
     yield Then(AssignTarget(group_id, cause))
     yield Then(StreamsReconcile(group_id, member_id, command))
 

@@ -24,8 +24,9 @@ given is fenced.
  3. A member that cannot run tasks stays in the group, and each answer has the reason as a status. With the status that
     internal topics are missing, the node makes them before the answer leaves, with the rights of its receiver.
  4. A member that asks for the end of the application has all others receive that, until the group is empty.
-
-Heartbeats are not parked: an application has few threads, and its members send the next one when they have to.
+ 5. A member that must act is woken, so that its parked heartbeat is answered: all of them by a new target, or when the
+    application is to end; those that wait for tasks which another one has given back. Endpoints wake no member: each
+    step of each member changes them.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ from dataclasses import replace
 from kohort.group.classic.group import instance_error
 from kohort.group.commands import AssignTarget, Loaded, TargetMeasured, TimerFired, TopicChanged, Unload
 from kohort.group.coordinator_settings import GroupSettings
-from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then
+from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, WakeMembers
 from kohort.group.events import GroupLoaded, GroupUnloaded, TargetTimed
 from kohort.group.group_timers import TimerKind, revocation_timer, target_timer
-from kohort.group.streams.answer import answer
+from kohort.group.streams.answer import decide_reconcile
 from kohort.group.streams.events import StreamsMemberState, TopologyConfigured
 from kohort.group.streams.exit import (
     decide_leave,
@@ -49,7 +50,7 @@ from kohort.group.streams.exit import (
     next_epoch,
 )
 from kohort.group.streams.group import StreamsGroup, StreamsMember
-from kohort.group.streams.heartbeat import StreamsHeartbeat, refused, request_refusal
+from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsReconcile, refused, request_refusal
 from kohort.group.streams.join import decide_join, subscribe
 from kohort.group.streams.target import assignment_settings_of, derived, topics_hash, validated_epoch_of
 from kohort.model.cause import Cause, CauseKind
@@ -79,9 +80,12 @@ def decide_heartbeat(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int
         text = f"member {member.member_id} shows epoch {command.member_epoch} and has {member.epoch}"
         yield Reply(refused(ErrorCode.FENCED_MEMBER_EPOCH, f"{text}: it must revoke everything and join again"))
     elif _is_steady(group, member, command, settings):
-        timeout_ms = settings.streams_config_of(group.group_id).session_timeout_ms
-        yield Arm(member.session, now_ms + timeout_ms)
-        yield Reply(answer(group, member, now_ms, settings, member.epoch, None))
+        if not command.is_counted:
+            timeout_ms = settings.streams_config_of(group.group_id).session_timeout_ms
+            yield Arm(member.session, now_ms + timeout_ms)
+        yield from decide_reconcile(
+            group, StreamsReconcile(group.group_id, member.member_id, command), now_ms, settings
+        )
     else:
         cause = Cause(CauseKind.MEMBER_CHANGED, now_ms, member.member_id)
         yield from subscribe(group, member, command, cause, settings)
@@ -96,13 +100,9 @@ def _may_show(member: StreamsMember, command: StreamsHeartbeat) -> bool:
 
 
 def _is_steady(group: StreamsGroup, member: StreamsMember, command: StreamsHeartbeat, settings: GroupSettings) -> bool:
-    """Whether a heartbeat has nothing new, and nothing is new for its sender."""
+    """Whether a heartbeat has nothing new of its sender but what it owns."""
     return (
-        command.member_epoch == member.epoch
-        and member.member_id not in group.unsettled
-        and group.epoch == group.assignment_epoch
-        and group.configured is not None
-        and command.endpoint_epoch == group.endpoint_epoch
+        group.configured is not None
         and command.rebalance_timeout_ms == -1
         and command.process_id is None
         and command.endpoint is None
@@ -156,6 +156,8 @@ def _refresh(group: StreamsGroup, cause: Cause, settings: GroupSettings) -> Effe
         return
     topology = derived(group.topology, settings.image)
     yield Note(TopologyConfigured(group.group_id, topology, cause))
+    if topology.missing and group.members:
+        yield WakeMembers(group.group_id, tuple(sorted(group.members)))  # their answers make what is missing
     stored_hash, epoch = topics_hash(group.topology, settings.image), validated_epoch_of(topology)
     is_other = epoch != group.validated_epoch or (topology.status is None and stored_hash != group.metadata_hash)
     if group.members and is_other:

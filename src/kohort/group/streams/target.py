@@ -11,7 +11,7 @@ from kohort.group.commands import AssignTarget
 from kohort.group.consumer.group import metadata_hash
 from kohort.group.consumer.target import COST_SHARE
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
-from kohort.group.effects import Append, Arm, Disarm, Effects
+from kohort.group.effects import Append, Arm, Disarm, Effects, WakeMembers
 from kohort.group.group_timers import target_timer
 from kohort.group.streams.events import Settings, StreamsMemberTargetStored, StreamsTargetStored
 from kohort.group.streams.group import StreamsGroup
@@ -43,6 +43,8 @@ def decide_assign_target(group: StreamsGroup, command: AssignTarget, now_ms: int
             yield Append(StreamsMemberTargetStored(group.group_id, member_id, target, command.cause))
     yield Append(StreamsTargetStored(group.group_id, group.epoch, now_ms, command.cause))
     yield Disarm(target_timer(group.group_id))
+    # All of them take the new epoch, and one that was sent that the group is not ready waits for that alone.
+    yield WakeMembers(group.group_id, tuple(sorted(group.members)))
 
 
 def _due_at_ms(group: StreamsGroup, settings: GroupSettings) -> int:

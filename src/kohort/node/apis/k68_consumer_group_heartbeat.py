@@ -53,7 +53,7 @@ def consumer_group_heartbeat(
         assert isinstance(result, ConsumerHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
         request.reply(_response(result))
 
-    parked = context.coordinator.consumer_heartbeat(command, ticket)
+    parked = context.coordinator.epoch_heartbeat(command, ticket)
     if parked is not None:
         request.park(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
     return None

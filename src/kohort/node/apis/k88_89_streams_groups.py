@@ -27,6 +27,8 @@ from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import Steps
 from kohort.node.topics.topic import INTERNAL
+from kohort.parking.limits import EPOCH_MARGIN_MS, OTHERS_MARGIN_MS
+from kohort.parking.parked_heartbeat import Follower
 from kohort.wire.messages import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
@@ -42,7 +44,7 @@ _NOT_ENABLED = "The streams protocol is not enabled here: `streams` is not in gr
 
 
 def streams_group_heartbeat(context: ApiContext, request: Request, message: StreamsGroupHeartbeatRequest) -> None:
-    """Pass the heartbeat to the member's group."""
+    """Pass the heartbeat to the member's group, where it may be parked."""
     if "streams" not in context.config.group_coordinator_rebalance_protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
     for name in () if message.topology is None else sorted(topology_of(message.topology).topics):
@@ -50,17 +52,19 @@ def streams_group_heartbeat(context: ApiContext, request: Request, message: Stre
             text = f"Use of Kafka internal topics {name} in a Kafka Streams topology is prohibited."
             raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
         context.access.require(request.connection, api_checks.TOPOLOGY_TOPIC, name)
-    command = heartbeat_command(message, request.client_id or "", request.peer_host)
+    command = _heartbeat_command(message, request)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, StreamsHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
         failures = _create_missing(context, request, result.missing_topics)
         request.reply(_response(result, failures))
 
-    context.coordinator.submit(command, ticket)
+    parked = context.coordinator.epoch_heartbeat(command, ticket)
+    if parked is not None:
+        request.park(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
 
 
-def heartbeat_command(message: StreamsGroupHeartbeatRequest, client_id: str, peer_host: str) -> StreamsHeartbeat:
+def _heartbeat_command(message: StreamsGroupHeartbeatRequest, request: Request) -> StreamsHeartbeat:
     """Return what a heartbeat asks of its group. Raises KafkaError for one that reports tasks of some roles only."""
     owned = (message.active_tasks, message.standby_tasks, message.warmup_tasks)
     if len({each is None for each in owned}) > 1:
@@ -82,8 +86,9 @@ def heartbeat_command(message: StreamsGroupHeartbeatRequest, client_id: str, pee
         _offsets(message.task_end_offsets),
         message.shutdown_application,
         message.endpoint_information_epoch,
-        client_id,
-        f"/{peer_host}",
+        request.client_id or "",
+        f"/{request.peer_host}",
+        margin_ms=EPOCH_MARGIN_MS.get(request.connection.client_software.name, OTHERS_MARGIN_MS),
     )
 
 
@@ -127,7 +132,7 @@ def _response(result: StreamsHeartbeatResult, failures: Collection[str]) -> Stre
     response = _Response(
         error_code=result.error,
         error_message=result.error_message,
-        member_id=result.member_id,
+        member_id=result.member_id or "",
         member_epoch=result.member_epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
         acceptable_recovery_lag_legacy=result.acceptable_recovery_lag,

@@ -45,7 +45,7 @@ from kohort.node.authorization.access import Sender
 from kohort.node.broker_state import Services
 from kohort.node.configuration.config import Config
 from kohort.node.groups.offsets_partition import OffsetsPartition, Progress, Status, Ticket, refusal
-from kohort.node.groups.runtime import GroupObserver, ParkedClassic, ParkedConsumer, Runtime
+from kohort.node.groups.runtime import EpochHeartbeat, GroupObserver, ParkedClassic, ParkedEpoch, Runtime
 from kohort.node.groups.settings_from_config import group_settings
 from kohort.node.groups.topic_image import ExpressionRights, NodeTopics
 from kohort.node.rate_limited_log import RateLimitedLog
@@ -216,16 +216,17 @@ class Coordinator:
             return None
         return self.runtime.heartbeat(hosted, command, ticket, client)
 
-    def consumer_heartbeat(self, command: ConsumerHeartbeat, ticket: Ticket) -> ParkedConsumer | None:
-        """Decide a heartbeat of the consumer protocol, also one that was parked."""
+    def epoch_heartbeat(self, command: EpochHeartbeat, ticket: Ticket) -> ParkedEpoch | None:
+        """Decide a heartbeat with a member epoch. It may be parked: then its connection must release or drop it."""
         hosted = self._partition_by_group.get(command.group_id)
         if hosted is None or hosted.status is not Status.ACTIVE:
             hosted = self._active(command, ticket)
-        is_joining = command.member_epoch == 0 or command.subscribed_topic_names is not None
-        if is_joining and hosted and not self._limits.admits(hosted, command):
+        is_bare = isinstance(command, ConsumerHeartbeat) and command.subscribed_topic_names is None
+        is_checked = command.member_epoch == 0 or not is_bare
+        if is_checked and hosted and not self._limits.admits(hosted, command):
             ticket(refusal(command, ErrorCode.POLICY_VIOLATION))
             return None
-        return self.runtime.consumer_heartbeat(hosted, command, ticket) if hosted else None
+        return self.runtime.epoch_heartbeat(hosted, command, ticket) if hosted else None
 
     def partition_of(self, group_id: str) -> int:
         """Return the partition of `__consumer_offsets` that a group is in."""

@@ -28,6 +28,7 @@ from kohort.group.events import HardEvent
 from kohort.group.results import (
     CommitResult,
     ConsumerHeartbeatResult,
+    EpochHeartbeatResult,
     HeartbeatResult,
     JoinResult,
     LeaveResult,
@@ -241,8 +242,8 @@ def failure(result: Result, error: ErrorCode) -> Result:
             return JoinResult(error, "")
         case SyncResult() | LeaveResult() | CommitResult():
             return type(result)(error)
-        case ConsumerHeartbeatResult():
-            return ConsumerHeartbeatResult(error, error.text)
+        case EpochHeartbeatResult():
+            return type(result)(error, error.text)
         case _:
             return replace(result, error=error)
 

@@ -23,7 +23,6 @@ from kohort.group.commands import (
     TimerFired,
     Unload,
 )
-from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.decisions import append_error, decide
 from kohort.group.effects import (
     Announce,
@@ -43,7 +42,6 @@ from kohort.group.events import (
     Event,
     HardEvent,
     JoinRefused,
-    MemberState,
     OffsetCommitted,
     OffsetPending,
     RoundAnnounced,
@@ -52,6 +50,7 @@ from kohort.group.events import (
 from kohort.group.group_timers import Timer, TimerKind
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import Shard, apply
+from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult
 from kohort.log.disk import StorageError
 from kohort.log.offsets_topic import encode_events
 from kohort.model.cause import Cause, CauseKind
@@ -82,7 +81,9 @@ GATHERED = 256
 """How many commits are appended together at most."""
 
 ParkedClassic = ParkedHeartbeat[Heartbeat, HeartbeatResult]
-ParkedConsumer = ParkedHeartbeat[ConsumerHeartbeat, Result]
+EpochHeartbeat = ConsumerHeartbeat | StreamsHeartbeat
+EpochResult = ConsumerHeartbeatResult | StreamsHeartbeatResult
+ParkedEpoch = ParkedHeartbeat[EpochHeartbeat, Result]
 _ALIVE = HeartbeatResult(ErrorCode.NONE)
 
 
@@ -117,14 +118,14 @@ class Runtime:
         )
         self._is_parking = config.kohort_group_heartbeat_park
         self._commit_delay_ms = config.kohort_group_commit_delay_ms
-        self.consumer_parking: ConsumerParking[ConsumerHeartbeat, Result] = ConsumerParking(
+        self.epoch_parking: ConsumerParking[EpochHeartbeat, Result] = ConsumerParking(
             timers,
             self._answer_parked,
             config.kohort_group_consumer_heartbeat_park_ms,
             config.kohort_group_consumer_heartbeat_park_stable_ms,
             config.kohort_group_consumer_heartbeat_settling_ms,
         )
-        self._woken: dict[ParkedConsumer, None] = {}
+        self._woken: dict[ParkedEpoch, None] = {}
         """Parked heartbeats of members that may get another answer."""
         self._is_waking = False
         self._has_changed = False
@@ -195,14 +196,12 @@ class Runtime:
         ticket(result)
         return None
 
-    def consumer_heartbeat(
-        self, hosted: OffsetsPartition, command: ConsumerHeartbeat, ticket: Ticket
-    ) -> ParkedConsumer | None:
-        """Decide a heartbeat of the consumer protocol, and park it if its answer has no new assignment."""
+    def epoch_heartbeat(self, hosted: OffsetsPartition, command: EpochHeartbeat, ticket: Ticket) -> ParkedEpoch | None:
+        """Decide a heartbeat with a member epoch, and park it if its answer has nothing new."""
         result, arm, now_ms = None, None, self._clock.now_ms
         decision = decide(hosted.shard, command, now_ms)
         if command.owned is not None:
-            self.consumer_parking.passed_on(command, now_ms)
+            self.epoch_parking.passed_on(command, now_ms)
         for effect in decision:
             if type(effect) is Reply:
                 result = effect.result
@@ -216,22 +215,22 @@ class Runtime:
             session_ms = arm.deadline_ms - now_ms
             if not self._timers.move(arm.timer, arm.deadline_ms):
                 self._arm(arm)
-        assert type(result) is ConsumerHeartbeatResult, "a heartbeat is answered by a heartbeat's result"
-        if result.is_quiet and (not result.is_settling or _waits_for_others(hosted, command)):
-            parked = self.consumer_parking.park(command, ticket, session_ms, now_ms)
+        assert isinstance(result, EpochResult), "a heartbeat is answered by a heartbeat's result"
+        if result.is_quiet and result.can_wait:
+            parked = self.epoch_parking.park(command, ticket, session_ms, now_ms)
             if parked is not None:
                 command.is_counted = True
                 return parked
-        self.consumer_parking.answering(command.group_id, result, command.margin_ms, now_ms)
+        self.epoch_parking.answering(command.group_id, result, command.margin_ms, now_ms)
         ticket(result)
         return None
 
-    def _noting_answer(self, command: ConsumerHeartbeat, ticket: Ticket) -> Ticket:
+    def _noting_answer(self, command: EpochHeartbeat, ticket: Ticket) -> Ticket:
         """Return a ticket that also notes the answer for parking."""
 
         def answer(result: Result) -> None:
-            if type(result) is ConsumerHeartbeatResult:
-                self.consumer_parking.answering(command.group_id, result, command.margin_ms, self._clock.now_ms)
+            if isinstance(result, EpochResult):
+                self.epoch_parking.answering(command.group_id, result, command.margin_ms, self._clock.now_ms)
             ticket(result)
 
         return answer
@@ -246,7 +245,7 @@ class Runtime:
                     return effect.result
         return HeartbeatResult(hosted.error)
 
-    def _answer_parked(self, parked: ParkedConsumer, now_ms: int) -> None:
+    def _answer_parked(self, parked: ParkedEpoch, now_ms: int) -> None:
         """Decide a heartbeat that was parked once more, and answer it."""
         command, ticket = parked.heartbeat, parked.answer
         hosted = self.hosted(command.group_id)
@@ -257,7 +256,7 @@ class Runtime:
         decision = decide(hosted.shard, command, now_ms)
         quiet = _quiet_result(decision)
         if quiet is not None:  # as nearly always: there is nothing to carry out
-            self.consumer_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
+            self.epoch_parking.answering(command.group_id, quiet, command.margin_ms, now_ms)
             ticket(quiet)
         else:
             self.run(hosted, command, self._noting_answer(command, ticket), decision)
@@ -282,7 +281,7 @@ class Runtime:
         finally:
             self._is_waking = False
 
-    def _wake_members(self, parked: ParkedConsumer | None) -> None:
+    def _wake_members(self, parked: ParkedEpoch | None) -> None:
         if parked is not None:
             self._woken[parked] = None
 
@@ -399,7 +398,7 @@ class Runtime:
                         self._forget(timer)
                 case WakeMembers(group_id, member_ids):
                     for member_id in member_ids:
-                        self._wake_members(self.consumer_parking.parked_of(group_id, member_id))
+                        self._wake_members(self.epoch_parking.parked_of(group_id, member_id))
                 case Then(following):
                     followers.append(following)
                 case Park(at) if ticket is not None:
@@ -476,7 +475,7 @@ class Runtime:
     def _forget(self, session: Timer) -> None:
         """A member is out, or another id has taken its place."""
         self.classic_parking.forget(session.group_id, session.member_id)
-        self._wake_members(self.consumer_parking.forget(session.group_id, session.member_id))
+        self._wake_members(self.epoch_parking.forget(session.group_id, session.member_id))
 
 
 def load_later(timers: Timers, clock: NodeClock, directory: str, wait_ms: int, load: Callable[[int], None]) -> None:
@@ -491,16 +490,11 @@ def _release(ready: list[tuple[Ticket, Result]], error: ErrorCode) -> None:
         ticket(failure(result, append_error(error)) if error else result)
 
 
-def _waits_for_others(hosted: OffsetsPartition, command: ConsumerHeartbeat) -> bool:
-    """Whether the sender, which has not all of its target, can do nothing itself: it is woken when that changes."""
-    group = hosted.shard.groups.get(command.group_id)
-    member = group.members.get(command.member_id) if isinstance(group, ConsumerGroup) else None
-    return member is not None and member.state is MemberState.UNRELEASED_PARTITIONS
-
-
-def _quiet_result(decision: Decision) -> ConsumerHeartbeatResult | None:
+def _quiet_result(decision: Decision) -> EpochResult | None:
     """Return the answer of a decision that is only an answer, and an empty one, else None."""
     if len(decision) != 1 or type(decision[0]) is not Reply:
         return None
     result = decision[0].result
-    return result if type(result) is ConsumerHeartbeatResult and result.is_quiet else None
+    if isinstance(result, EpochResult) and result.is_quiet and result.can_wait:
+        return result
+    return None

@@ -119,7 +119,7 @@ class StateChecker(Checker):
     def _demand_bounds(self, node: Node, members: int, groups: int, pending: int) -> None:
         self.count(BOUNDED_MEMORY)
         runtime = node.coordinator.runtime
-        classic, consumer = runtime.classic_parking, runtime.consumer_parking
+        classic, consumer = runtime.classic_parking, runtime.epoch_parking
         waits = sum(len(connection.outstanding) for connection in node.connections)
         bound = members * TIMERS_OF_A_MEMBER + pending + groups * TIMERS_OF_A_GROUP + waits + SPARE
         if len(node.timers) > bound:
