@@ -231,8 +231,8 @@ class CauseChecker(Checker):
         life = self._by_id.get(member_id or "")
         if life is not None:
             return life.name
-        identity = report.identities.get(member_id or "")
-        return "" if identity is None else identity.client_id
+        identity = report.identities.get(member_id or "")  # the answer with the id never arrived
+        return identity.client_id if identity is not None and identity.client_id in self._lives else ""
 
     def _lies(self, group_id: str, rebalance: Rebalance, text: str) -> None:
         self.broken(CAUSES_ARE_TRUE, f"{group_id}: explain reports of rebalance {rebalance.number}: {text}")
