@@ -10,6 +10,7 @@ import pytest
 from tests.integration.commands import Commands, Outcome
 
 from kohort.testing import EmbeddedBroker
+from kohort.wire.record_batches import CorruptBatch
 
 ALL = ("--from-beginning", "--timeout-ms", "300", "--json")
 
@@ -113,6 +114,12 @@ def test_a_record_without_its_topic_needs_one_and_what_came_before_it_is_not_rep
     assert "offset 1 of odd-0 has no header with the topic it came from: give --to TOPIC" in outcome.err
     assert kohort("dlq", "replay", "odd", "--to", "orders").out == "replayed 1 record of odd\n"
     assert values(kohort, "orders") == ["good", "bad"]
+
+
+def test_the_letter_of_a_whole_batch_is_never_replayed(letters: Commands) -> None:
+    batch = letter("bytes", f"{CorruptBatch.__module__}.{CorruptBatch.__qualname__}")
+    assert letters("produce", "orders.dlq", "--json", stdin=batch.encode()).status == 0
+    assert letters("dlq", "replay", "orders.dlq").out == "replayed 3 records of orders.dlq, left out 1\n"
 
 
 @pytest.mark.parametrize("verb", ["list", "show", "replay"])

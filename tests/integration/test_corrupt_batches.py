@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests.integration.commands import Commands
 from tests.integration.scenario_book import PATIENCE_MS, create, run
 
+from kohort import DeadLetter, Retry
+from kohort import Record as ClientRecord
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Cluster, Consumer
 from kohort.client.consumer.range_reader import read_ranges
@@ -145,6 +148,57 @@ def test_other_partitions_are_read_while_the_one_is_paused(broker: EmbeddedBroke
                 await consumer.poll(PATIENCE_MS)
 
     run(scenario, broker.bootstrap_servers, "paused")
+
+
+@pytest.mark.parametrize("policy", ["skip", DeadLetter("letters"), Retry(["1h"], then=DeadLetter("letters"))])
+def test_a_service_handles_what_lies_around_a_batch_that_cannot_be_read_as_its_policy_has_it(
+    broker: EmbeddedBroker, policy: DeadLetter | Retry | Literal["skip"]
+) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 1)
+        await create(bootstrap, "letters", 1)
+        await write(bootstrap, TopicPartition(name, 0), sound(), rubbish(), sound())
+        handled: list[int] = []
+
+        async def handler(record: ClientRecord) -> None:
+            handled.append(record.offset)
+            if len(handled) == 2 * COUNT:
+                stopping.append(asyncio.ensure_future(consumer.stop()))
+
+        stopping: list[asyncio.Future[None]] = []
+        consumer = Consumer(name, bootstrap_servers=bootstrap, group_id=name, auto_offset_reset="earliest")
+        async with consumer:
+            await consumer.process(handler, on_error=policy)
+            await asyncio.gather(*stopping)
+        assert sorted(handled) == [*range(COUNT), *range(2 * COUNT, 3 * COUNT)]
+        async with Admin(bootstrap) as admin:
+            assert (await admin.group_offsets(name))[TopicPartition(name, 0)].offset == 3 * COUNT
+            ends = await admin.list_offsets({TopicPartition("letters", 0): "latest"})
+        written = ends[TopicPartition("letters", 0)].offset
+        assert written == (0 if policy == "skip" else 1)
+        if written:
+            async with Consumer("letters", bootstrap_servers=bootstrap, auto_offset_reset="earliest") as reader:
+                [[letter]] = await reader.poll(PATIENCE_MS)
+            assert (letter.key, letter.value[21:]) == (None, rubbish()[21:]), "the bytes behind what the broker sets"
+            assert (
+                dict(letter.headers)["__connect.errors.offset"],
+                dict(letter.headers)["kohort.error.attempts"],
+            ) == (b"10", b"1")
+
+    run(scenario, broker.bootstrap_servers, "served")
+
+
+def test_without_a_policy_a_service_ends_at_a_batch_that_cannot_be_read(broker: EmbeddedBroker) -> None:
+    async def scenario(bootstrap: str, name: str) -> None:
+        await create(bootstrap, name, 1)
+        await write(bootstrap, TopicPartition(name, 0), sound(), rubbish(), sound())
+        handled: list[int] = []
+        async with Consumer(name, bootstrap_servers=bootstrap, group_id=name, auto_offset_reset="earliest") as consumer:
+            with pytest.raises(CorruptBatch, match="seek to 20"):
+                await consumer.process(lambda record: handled.append(record.offset))
+        assert set(handled) <= set(range(COUNT)), "nothing behind it was handled"
+
+    run(scenario, broker.bootstrap_servers, "ended")
 
 
 @pytest.mark.parametrize("at", [1, 16], ids=["base offset", "magic"])

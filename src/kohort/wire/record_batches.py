@@ -51,8 +51,10 @@ class CorruptBatch(KafkaError):
     """Bytes that are not a whole, valid record batch (CORRUPT_MESSAGE).
 
     A consumer names the `partition` and the `offset` that it cannot read. `next_offset` is the first one after the
-    batch, None where its header cannot be read either.
+    batch, None where its header cannot be read either; `batch` are its bytes, None where they are not whole.
     """
+
+    batch: bytes | None = None
 
     def __init__(
         self,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _CONNECT = "__connect.errors."
 _OURS = "kohort.error."
 REPLAYED = "kohort.replayed"
+DAMAGED = "kohort.wire.record_batches.CorruptBatch"
+"""Its letter has the bytes of a whole record batch: none of them is a record to write again."""
 _POLL_MS = 500
 
 
@@ -197,7 +199,7 @@ async def replay(args: argparse.Namespace, admin: Admin) -> None:
                 try:
                     for record in replayed.missing(batch):
                         found = why(record)
-                        if sent == args.max or not wanted(found):
+                        if sent == args.max or not wanted(found) or found.get("exception.class.name") == DAMAGED:
                             left_out += 1
                             continue
                         await (await producer.send(*_target(args, batch.partition, record, found)))

@@ -161,6 +161,8 @@ class Batch(Generic[K, V]):
             except (CorruptBatch, CompressionUnavailable) as raised:
                 stop = max(first, header.base_offset)
                 error = _placed(raised, self.partition, stop, header.last_offset + 1)
+                if isinstance(error, CorruptBatch):
+                    error.batch = bytes(view)
                 break
             if header.base_offset < first or header.last_offset >= stop:
                 decoded = [row for row in decoded if first <= row[0] < stop]

@@ -43,6 +43,7 @@ from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
 from kohort.net.environment import wall_clock
+from kohort.wire.record_batches import CorruptBatch
 
 log = logging.getLogger(__name__)
 
@@ -306,7 +307,12 @@ class Consumer(Generic[K, V]):
             if processor.copies is not None:
                 await processor.copies.start()
             while not self._is_stopping:
-                for each in await self._poll(lambda: self._collector.collect(processor.room()), None):
+                try:
+                    batches = await self._poll(lambda: self._collector.collect(processor.room()), None)
+                except CorruptBatch as error:
+                    processor.add_unreadable(error)
+                    continue
+                for each in batches:
                     processor.add(each)
         finally:
             await self._end_processing(processor)

@@ -94,6 +94,12 @@ class PartitionState:
         self.buffered_bytes = self.left = 0
         self.unreadable = None
 
+    def pass_over(self, offset: int) -> None:
+        """Read on at `offset`, though what lies before it cannot be read; what was returned stays as it is."""
+        self.position = offset
+        self.corrupt_responses = 0
+        self.fetch_again()
+
     def reset(self, timestamp: int) -> None:
         """Read on at the offset for a timestamp of ListOffsets, once it is looked up."""
         self.seek(None)

@@ -30,6 +30,7 @@ from kohort.client.record import Record
 from kohort.client.synchronization import BackgroundTasks, BroadcastEvent
 from kohort.model.ids import TopicPartition
 from kohort.net.environment import wall_clock
+from kohort.wire.record_batches import NO_TIMESTAMP, CorruptBatch
 
 log = logging.getLogger(__name__)
 
@@ -117,15 +118,7 @@ class Processor:
 
     def add(self, batch: Batch) -> None:
         """Take the records of a batch that was polled, less what a former owner has finished."""
-        state = self._partitions[batch.partition]
-        if state.finished is None:
-            if (old := self._works.get(batch.partition)) is not None:  # its position was moved
-                self._schedule.drop({old}.__contains__)
-                old.is_dropped = True
-                self._forget_waiting()
-            state.finished = _finished_before(state, batch.first_offset)
-            self._works[batch.partition] = PartitionWork(batch.partition, state.finished)
-        work = self._works[batch.partition]
+        work = self._work_on(self._partitions[batch.partition], batch.first_offset)
         records = batch.records
         taken = work.finished.take([record.offset for record in records], batch.next_offset)
         if len(taken) < len(records):
@@ -136,6 +129,40 @@ class Processor:
         for item in self._schedule.add(work, records):
             self._come_back_in(self._left_s(item.due_ms), [item])
         self._start_workers()
+
+    def add_unreadable(self, error: CorruptBatch) -> None:
+        """Take a record batch that cannot be read: like a record without a key that has failed for good.
+
+        Its value is what came of the batch. Raises the error where it stops, or where the batch's end is not known.
+        """
+        policy = self._settings.policies.of(error)
+        outcome = policy.then if isinstance(policy, Retry) else policy
+        state = None if error.partition is None else self._partitions.get(error.partition)
+        if outcome == "stop" or state is None or error.offset is None or error.next_offset is None:
+            raise error
+        work = self._work_on(state, error.offset)
+        is_finished = not work.finished.take([error.offset], error.next_offset)
+        state.pass_over(error.next_offset)
+        if is_finished:
+            return
+        self._metrics.failures.record(1, round(asyncio.get_running_loop().time() * 1000))
+        item = WorkItem(work, Record(*state.partition, error.offset, NO_TIMESTAMP, None, error.batch), None)
+        item.attempts = 1
+        self._schedule.count(item)
+        task = self._workers.spawn(self._end_attempts([item], error, outcome))
+        self._runs[task] = _Run([item], asyncio.get_running_loop().time())
+        task.add_done_callback(self._worker_ended)
+
+    def _work_on(self, state: PartitionState, offset: int) -> PartitionWork:
+        """Return the work on a partition; it begins at `offset`, unless it has begun."""
+        if state.finished is None:
+            if (old := self._works.get(state.partition)) is not None:  # its position was moved
+                self._schedule.drop({old}.__contains__)
+                old.is_dropped = True
+                self._forget_waiting()
+            state.finished = _finished_before(state, offset)
+            self._works[state.partition] = PartitionWork(state.partition, state.finished)
+        return self._works[state.partition]
 
     def _left_s(self, due_ms: int) -> float:
         """Return how long to wait for a time of another clock, perhaps: no longer than the policies have it."""

@@ -99,8 +99,7 @@ class Schedule:
         for record in records:
             lane = lane_of(partition, record)
             item = WorkItem(work, record, lane)
-            self.records += 1
-            self.size += item.size
+            self.count(item)
             if failed and (found := failed.get(record.offset)) is not None:
                 item.attempts, item.due_ms = found.attempts, found.due_ms
                 if not found.has_lane:
@@ -121,9 +120,13 @@ class Schedule:
 
     def enter(self, item: WorkItem) -> None:
         """Add a record that is in no lane."""
+        self.count(item)
+        self._ready.append(item)
+
+    def count(self, item: WorkItem) -> None:
+        """Count a record that is not handled, until it leaves."""
         self.records += 1
         self.size += item.size
-        self._ready.append(item)
 
     def pop(self, count: int) -> list[WorkItem]:
         """Return up to `count` records that may be handled now, each with what comes next in its lane, in order."""
