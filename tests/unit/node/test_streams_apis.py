@@ -219,3 +219,26 @@ def test_rebalances_of_a_streams_group_are_explained() -> None:
     assert first.startswith("group epoch 1→3: m joined; 2 group epochs; 4 of 4 partitions unowned for 3.0 s")
     assert second.startswith("group epoch 3→4: n joined; no partition was unowned")
     assert last.startswith("group epoch 4→6: m evicted, no heartbeat for 45.0 s")
+
+
+@pytest.mark.parametrize(
+    ("subtopologies", "sources", "found"),
+    [(1_001, 0, "1001 subtopologies"), (1, 2_001, "2001 topics and copartition groups")],
+)
+def test_a_topology_that_takes_too_long_to_check_is_refused(subtopologies: int, sources: int, found: str) -> None:
+    many = [
+        _Sub(
+            subtopology_id=str(number),
+            source_topics=[f"t{source}" for source in range(sources)],
+            source_topic_regex=[],
+            state_changelog_topics=[],
+            repartition_sink_topics=[],
+            repartition_source_topics=[],
+            copartition_groups=[],
+        )
+        for number in range(subtopologies)
+    ]
+    answer = beat(Desk(), **{**JOIN, "topology": StreamsGroupHeartbeatRequest.Topology(epoch=0, subtopologies=many)})
+    assert answer.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    assert answer.error_message is not None
+    assert answer.error_message.startswith(f"The topology has {found}")

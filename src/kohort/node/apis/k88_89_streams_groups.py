@@ -37,6 +37,8 @@ from kohort.wire.messages import (
 )
 
 _Response = StreamsGroupHeartbeatResponse
+MOST_SUBTOPOLOGIES, MOST_TOPICS = 1_000, 2_000
+"""Larger topologies are refused: a topology is checked in one turn of the event loop."""
 MOST_CREATED = 200
 """Internal topics that one heartbeat makes: they are made in one turn of the event loop."""
 
@@ -47,12 +49,14 @@ def streams_group_heartbeat(context: ApiContext, request: Request, message: Stre
     """Pass the heartbeat to the member's group, where it may be parked."""
     if "streams" not in context.config.group_coordinator_rebalance_protocols:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
-    for name in () if message.topology is None else sorted(topology_of(message.topology).topics):
+    if message.topology is not None:
+        _check_size(message.topology)
+    command = _heartbeat_command(message, request)
+    for name in () if command.topology is None else sorted(command.topology.topics):
         if name in INTERNAL:
             text = f"Use of Kafka internal topics {name} in a Kafka Streams topology is prohibited."
             raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
         context.access.require(request.connection, api_checks.TOPOLOGY_TOPIC, name)
-    command = _heartbeat_command(message, request)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, StreamsHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
@@ -62,6 +66,22 @@ def streams_group_heartbeat(context: ApiContext, request: Request, message: Stre
     parked = context.coordinator.epoch_heartbeat(command, ticket)
     if parked is not None:
         request.park(lambda _, now_ms: parked.followed(Follower.OTHER, now_ms), parked.drop)
+
+
+def _check_size(topology: StreamsGroupHeartbeatRequest.Topology) -> None:
+    """Refuse a topology that would take too long. Raises KafkaError."""
+    count = len(topology.subtopologies)
+    topics = 0 if count > MOST_SUBTOPOLOGIES else sum(map(_topics_and_groups, topology.subtopologies))
+    if count > MOST_SUBTOPOLOGIES or topics > MOST_TOPICS:
+        found = f"{count} subtopologies" if count > MOST_SUBTOPOLOGIES else f"{topics} topics and copartition groups"
+        most = f"{MOST_SUBTOPOLOGIES} subtopologies, and {MOST_TOPICS} topics and copartition groups"
+        text = f"The topology has {found}; this broker takes at most {most}."
+        raise KafkaError(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+
+
+def _topics_and_groups(each: StreamsGroupHeartbeatRequest.Topology.Subtopology) -> int:
+    made = len(each.state_changelog_topics) + len(each.repartition_source_topics)
+    return len(each.source_topics) + made + len(each.copartition_groups)
 
 
 def _heartbeat_command(message: StreamsGroupHeartbeatRequest, request: Request) -> StreamsHeartbeat:

@@ -156,6 +156,8 @@ class CommitChecker(Checker):
     def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
         if not event.member_id:
             self._drop((event.group_id, event.topic, event.partition))
+            if event.offset == 0 and (event.topic, event.partition) not in ledger.commits:
+                return  # the coordinator's own, for a partition that is added to the topic
             has_members = (ledger.kind == "consumer" and ledger.natives) or (
                 ledger.kind == "classic" and ledger.members
             )
