@@ -81,7 +81,7 @@ from kohort.group.streams import exit as streams_exit
 from kohort.group.streams import machine as streams
 from kohort.group.streams import target as streams_target
 from kohort.group.streams.group import StreamsGroup
-from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult, StreamsReconcile
+from kohort.group.streams.heartbeat import RetargetForLags, StreamsHeartbeat, StreamsHeartbeatResult, StreamsReconcile
 from kohort.group.streams.heartbeat import refused as streams_refused
 from kohort.group.streams.heartbeat import request_refusal as streams_request_refusal
 from kohort.model.cause import Cause, CauseKind
@@ -329,6 +329,7 @@ _DECISIONS: dict[type, _Decision] = {
     TargetMeasured: _by_type(consumer=consumer.decide_measured, of_streams=streams.decide_measured),
     TopicChanged: _by_type(consumer=consumer.decide_topic_changed, of_streams=streams.decide_topic_changed),
     ResolveExpressions: _by_type(consumer=consumer.decide_resolve),
+    RetargetForLags: _by_type(of_streams=streams_target.decide_retarget),
     StreamsReconcile: _by_type(of_streams=streams_answer.decide_reconcile),
     ReconcileJoin: _by_type(consumer=consumer_classic_join.decide_reconcile),
     PrepareClassic: _by_type(consumer=consumer_classic.decide_prepare),

@@ -18,7 +18,6 @@ from kohort.assign.tasks import ReadsLags
 from kohort.assign.user_data import assignment_error, without_error
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback
-from kohort.member.lag_watch import LagWatch
 from kohort.member.member_base import MemberBase, failure_text
 from kohort.member.member_state import (
     BEATING,
@@ -36,6 +35,7 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.model.cause import HeartbeatReason, JoinReason
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.model.lag_watch import LagWatch
 
 # KIP-800's words are those of Java's client where it has some.
 SUBSCRIPTION_CHANGED = "subscription has changed"
@@ -72,7 +72,7 @@ class ClassicMember(MemberBase):
         self.assignors = {assignor.name: assignor for assignor in assignors}
         self.protocol = protocol_for(assignors)
         self.lag_readers = [assignor for assignor in assignors if isinstance(assignor, ReadsLags)]
-        self.lags = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
+        self.lags: LagWatch[TopicPartition] = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
         self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
         """Read before each heartbeat and each JoinGroup, if it is set."""
         # What the next round is about: why to join, whether that reason must reach the coordinator, and how far it is.

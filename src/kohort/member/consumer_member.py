@@ -17,13 +17,13 @@ from typing import NamedTuple
 from kohort.member import effects, inputs
 from kohort.member.effects import Callback, ConsumerHeartbeat, ExpediteHeartbeat, NameTopics
 from kohort.member.inputs import ConsumerHeartbeatAnswered, LagsReported, TopicsSeen
-from kohort.member.lag_watch import LagWatch
 from kohort.member.member_base import MemberBase, consumer_failure_text
 from kohort.member.member_state import MOVED, NO_GENERATION, POLL_EXPIRED, ConsumerState, Identity, MemberConfig
 from kohort.model.assignment import NOTHING, IdPartitions, Partitions, each, id_partitions
 from kohort.model.cause import HeartbeatReason
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.model.lag_watch import LagWatch
 
 LEAVE_EPOCH = -1
 LEAVE_STATIC_EPOCH = -2
@@ -92,7 +92,7 @@ class ConsumerMember(MemberBase):
         self.is_regex_sent = False
         self.is_join_unsure = False
         self.lag_source: Callable[[], Mapping[TopicPartition, int]] | None = None
-        self.lags = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
+        self.lags: LagWatch[TopicPartition] = LagWatch(config.acceptable_recovery_lag, config.lag_growth_ms)
         self.reason: HeartbeatReason | None = None
         self.reason_number = 0
         self.fenced_by: ErrorCode = ErrorCode.NONE

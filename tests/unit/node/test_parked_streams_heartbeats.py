@@ -73,6 +73,7 @@ def parked(*names: str, **settings: Any) -> tuple[Desk, list[Thread]]:
         **{
             "kohort_group_consumer_heartbeat_park_ms": PARK_MS,
             "group_streams_initial_rebalance_delay_ms": 0,
+            "group_streams_num_warmup_replicas": 0,  # these threads report no offsets
             **settings,
         }
     )

@@ -25,6 +25,7 @@ from kohort.group.streams.events import (
     StreamsTargetStored,
     StreamsTopologyDeleted,
     StreamsTopologyStored,
+    TaskOffsetsOffered,
     TaskOffsetsReported,
     TopologyConfigured,
 )
@@ -68,9 +69,10 @@ def apply(group: StreamsGroup, event: StreamsHardEvent | SoftEvent) -> None:
             group.endpoint_epoch += 1
         case ShutdownRequested(member_id=member_id):
             group.shutdown_by = group.shutdown_by or member_id
-        case TaskOffsetsReported(member_id=member_id, offsets=offsets, end_offsets=end_offsets):
-            member = _member(group, member_id)
-            member.offsets, member.end_offsets = dict(offsets), dict(end_offsets)
+        case TaskOffsetsReported():
+            _member(group, event.member_id).report_offsets(event)
+        case TaskOffsetsOffered(member_id=member_id, reports_lags=reports_lags):
+            _member(group, member_id).reports_lags = reports_lags
         case GroupUnloaded():
             group.is_dead = True
         case TargetTimed(cost_us=cost_us):

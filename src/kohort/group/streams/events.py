@@ -184,9 +184,24 @@ class ShutdownRequested(SoftEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskOffsetsReported(SoftEvent):
-    """How far a member's copies are, and where their changelogs end, by task."""
+    """How far tasks of a member are, and where their changelogs end, also of tasks on its disk only.
+
+    The last two are the bounds of the group at that time: from which lag on a copy has caught up, and how long a lag
+    grows until the copy falls behind.
+    """
 
     member_id: str
     offsets: tuple[tuple[Task, int], ...]
     end_offsets: tuple[tuple[Task, int], ...]
+    acceptable_recovery_lag: int
+    growth_ms: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOffsetsOffered(SoftEvent):
+    """Whether a member's client can report offsets at all: those before Kafka Streams 4.4 do not."""
+
+    member_id: str
+    reports_lags: bool
     cause: Cause

@@ -6,13 +6,20 @@ Only `apply` writes the fields. Questions asked for every heartbeat cost the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
 
 from kohort.group.group_timers import Timer, session_timer
-from kohort.group.streams.events import Settings, StreamsMemberState, StreamsMemberStored, UserEndpoint
+from kohort.group.streams.events import (
+    Settings,
+    StreamsMemberState,
+    StreamsMemberStored,
+    TaskOffsetsReported,
+    UserEndpoint,
+)
 from kohort.group.streams.topology import ConfiguredTopology, StreamsTopology
-from kohort.model.cause import Cause
+from kohort.model.cause import Cause, HeartbeatReason
+from kohort.model.lag_watch import LagWatch
 from kohort.model.streams_tasks import NO_TASKS, NONE_ASSIGNED, AssignedTasks, Task, TaskRole, TasksByRole
 
 FIRST_EPOCH = 1
@@ -37,6 +44,9 @@ class StreamsMember:
     `assigned` is what it was granted, `pending` what it was asked to give back and has not yet; `target` is what it
     should own once it has the group's assignment epoch. A member `is_stored` once its own record is known.
 
+    `copies` has the lags that it reported, and `lag_reason` is why the last of them call for a new target. It
+    `reports_lags` until its client shows that it cannot.
+
     More than 20 attributes: fields of Kafka's three records of a member, and what is known until a failover.
     """
 
@@ -60,6 +70,9 @@ class StreamsMember:
     target: TasksByRole = NO_TASKS
     offsets: Mapping[Task, int] = field(default_factory=dict)
     end_offsets: Mapping[Task, int] = field(default_factory=dict)
+    copies: LagWatch[Task] = field(default_factory=lambda: LagWatch(0, 0))
+    lag_reason: HeartbeatReason | None = None
+    reports_lags: bool = True
     session: Timer = field(init=False)
 
     def __post_init__(self, group_id: str) -> None:
@@ -70,6 +83,19 @@ class StreamsMember:
         self.is_stored = True
         for name in STORED:
             setattr(self, name, getattr(record, name))
+
+    def report_offsets(self, event: TaskOffsetsReported) -> None:
+        """Take what the member has reported of its tasks."""
+        self.offsets, self.end_offsets = dict(event.offsets), dict(event.end_offsets)
+        lags = {
+            task: self.end_offsets[task] - self.offsets[task]
+            for task in self.assigned.roles()
+            if 0 <= self.offsets.get(task, -1) <= self.end_offsets.get(task, -1)
+        }
+        self.copies = replace(
+            self.copies, acceptable_recovery_lag=event.acceptable_recovery_lag, growth_ms=event.growth_ms
+        )
+        self.lag_reason = self.copies.report(lags, event.cause.at_ms)
 
     def has_stored(self, record: StreamsMemberStored, names: tuple[str, ...] = ()) -> bool:
         """Whether the record has nothing new of the member, or nothing new in the fields of these names."""

@@ -17,8 +17,8 @@ class StreamsHeartbeat(GroupCommand):
     """StreamsGroupHeartbeat. What is None was not sent and has not changed.
 
     `owned` is what the sender reports to own. `endpoint_epoch` is that of the endpoints it knows. `offsets` and
-    `end_offsets` are how far its copies are, and where their changelogs end. `is_counted` and `margin_ms` are as in
-    `ConsumerHeartbeat`.
+    `end_offsets` are how far its copies are, and where their changelogs end; it `reports_lags` from v1 on. `is_counted`
+    and `margin_ms` are as in `ConsumerHeartbeat`.
     """
 
     member_id: str
@@ -35,6 +35,7 @@ class StreamsHeartbeat(GroupCommand):
     end_offsets: tuple[tuple[Task, int], ...] | None = None
     shuts_down: bool = False
     endpoint_epoch: int = 0
+    reports_lags: bool = False
     client_id: str = ""
     client_host: str = ""
     is_counted: bool = False
@@ -57,6 +58,13 @@ class StreamsReconcile(GroupCommand):
 
     member_id: str
     heartbeat: StreamsHeartbeat
+
+
+@dataclass(slots=True)
+class RetargetForLags(GroupCommand):
+    """Compute a new target if the lags that `member_id` has reported call for another one."""
+
+    member_id: str
 
 
 TopicPartitions = tuple[tuple[str, tuple[int, ...]], ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kohort.group.commands import LEAVE_STATIC_EPOCH, AssignTarget
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings, StreamsConfig
 from kohort.group.effects import Append, Arm, Effects, Note, Reply, Then
 from kohort.group.group_timers import session_timer, target_timer
 from kohort.group.streams.events import (
@@ -20,17 +20,24 @@ from kohort.group.streams.events import (
     StreamsMemberStored,
     StreamsMemberTargetStored,
     StreamsTopologyStored,
+    TaskOffsetsOffered,
     TaskOffsetsReported,
     TopologyConfigured,
 )
 from kohort.group.streams.exit import delete_member, next_epoch, request_shutdown
 from kohort.group.streams.group import PLACEMENT, StreamsGroup, StreamsMember
-from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsReconcile, refused
+from kohort.group.streams.heartbeat import RetargetForLags, StreamsHeartbeat, StreamsReconcile, refused
 from kohort.group.streams.target import assignment_settings_of, configured_of, derived, topics_hash, validated_epoch_of
-from kohort.group.streams.topology import InvalidTopology, StreamsTopology, configured
+from kohort.group.streams.topology import ConfiguredTopology, InvalidTopology, StreamsTopology, configured
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.streams_tasks import NONE_ASSIGNED, AssignedTasks
+
+GROWING_INTERVALS = 2
+"""For how many intervals between reports a copy's lag grows until it falls behind."""
+
+UNKNOWN_OFFSET = 2**63 - 1
+"""What Kafka Streams reports while it does not know an offset."""
 
 
 def decide_join(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
@@ -129,14 +136,35 @@ def subscribe(
         until_ms = cause.at_ms + config.initial_rebalance_delay_ms
         yield Note(AssignmentDelayed(group_id, until_ms, cause))
         yield Arm(target_timer(group_id), until_ms)
-    if command.offsets is not None or command.end_offsets is not None:
-        yield Note(TaskOffsetsReported(group_id, member_id, command.offsets or (), command.end_offsets or (), cause))
+    has_offsets = command.offsets is not None or command.end_offsets is not None
+    if has_offsets:
+        yield Note(_offsets_reported(before, command, cause, config, now_configured))
+    if command.reports_lags is not before.reports_lags:
+        yield Note(TaskOffsetsOffered(group_id, member_id, command.reports_lags, cause))
     if command.shuts_down:
         yield from request_shutdown(group, member_id, cause)
     if not command.is_counted:
         yield Arm(session_timer(group_id, member_id), cause.at_ms + config.session_timeout_ms)
     yield Then(AssignTarget(group_id, cause))
+    if has_offsets or command.reports_lags is not before.reports_lags:
+        yield Then(RetargetForLags(group_id, member_id))
     yield Then(StreamsReconcile(group_id, member_id, command))
+
+
+def _offsets_reported(
+    before: StreamsMember, command: StreamsHeartbeat, cause: Cause, config: StreamsConfig, topology: ConfiguredTopology
+) -> TaskOffsetsReported:
+    """Return what a heartbeat reports of tasks that exist. Each of the two lists is sent where it has changed."""
+    reported = ((command.offsets, before.offsets), (command.end_offsets, before.end_offsets))
+    offsets, end_offsets = (
+        tuple(last.items())
+        if sent is None
+        else tuple((task, offset) for task, offset in sent if 0 <= offset < UNKNOWN_OFFSET and topology.has(task))
+        for sent, last in reported
+    )
+    growth_ms = GROWING_INTERVALS * config.task_offset_interval_ms
+    lag = config.acceptable_recovery_lag
+    return TaskOffsetsReported(command.group_id, command.member_id, offsets, end_offsets, lag, growth_ms, cause)
 
 
 def _member_record(

@@ -27,6 +27,10 @@ given is fenced.
  5. A member that must act is woken, so that its parked heartbeat is answered: all of them by a new target, or when the
     application is to end; those that wait for tasks which another one has given back. Endpoints wake no member: each
     step of each member changes them.
+ 6. A task with state that moves waits for a copy that has caught up (`assign/server/streams_warmups`). Members report
+    how far their copies are, every so often and as soon as a warm-up has caught up. A report calls for a new target if
+    a copy has come within the limit, or if one falls further behind for some time (KIP-848), and if that target is
+    another one. What was reported is lost at a failover; then tasks stay where they are until it is sent again.
 """
 
 from __future__ import annotations
@@ -109,6 +113,7 @@ def _is_steady(group: StreamsGroup, member: StreamsMember, command: StreamsHeart
         and command.client_tags is None
         and command.offsets is None
         and command.end_offsets is None
+        and command.reports_lags is member.reports_lags
         and not command.shuts_down
         and (command.client_id, command.client_host) == (member.client_id, member.client_host)
         and command.rack_id in (None, member.rack_id)

@@ -1,20 +1,24 @@
-"""The target of a streams group: which tasks each member should own, as the sticky assignor places them.
+"""The target of a streams group: which tasks each member should own.
 
-A target belongs to a group epoch. It waits for the initial rebalance delay and for the assignment interval (KIP-1263),
+The sticky assignor places the tasks, and what then waits for a copy to catch up is withheld (`streams_warmups`). A
+target belongs to a group epoch. It waits for the initial rebalance delay and for the assignment interval (KIP-1263),
 and is computed sooner where that is cheap. While topics are missing every target is empty.
 """
 
 from __future__ import annotations
 
 from kohort.assign.server.streams_sticky import StickyMember, StickySubtopology, assign_tasks
+from kohort.assign.server.streams_warmups import WarmupLimits, WarmupMember, refine
 from kohort.group.commands import AssignTarget
 from kohort.group.consumer.group import metadata_hash
 from kohort.group.consumer.target import COST_SHARE
 from kohort.group.coordinator_settings import GroupSettings, TopicImage
-from kohort.group.effects import Append, Arm, Disarm, Effects, WakeMembers
+from kohort.group.effects import Append, Arm, Disarm, Effects, Then, WakeMembers
 from kohort.group.group_timers import target_timer
 from kohort.group.streams.events import Settings, StreamsMemberTargetStored, StreamsTargetStored
-from kohort.group.streams.group import StreamsGroup
+from kohort.group.streams.exit import next_epoch
+from kohort.group.streams.group import StreamsGroup, StreamsMember
+from kohort.group.streams.heartbeat import RetargetForLags
 from kohort.group.streams.topology import (
     ConfiguredTopology,
     InvalidTopology,
@@ -23,9 +27,8 @@ from kohort.group.streams.topology import (
     StreamsTopology,
     configured,
 )
+from kohort.model.cause import Cause, CauseKind
 from kohort.model.streams_tasks import NO_TASKS, TasksByRole
-
-NUM_STANDBY_REPLICAS = "num.standby.replicas"
 
 
 def decide_assign_target(group: StreamsGroup, command: AssignTarget, now_ms: int, settings: GroupSettings) -> Effects:
@@ -47,6 +50,18 @@ def decide_assign_target(group: StreamsGroup, command: AssignTarget, now_ms: int
     yield WakeMembers(group.group_id, tuple(sorted(group.members)))
 
 
+def decide_retarget(group: StreamsGroup, command: RetargetForLags, now_ms: int, settings: GroupSettings) -> Effects:
+    """Take the epoch on if what a member has just reported makes another target. Walks all members."""
+    member = group.members[command.member_id]
+    if group.epoch > group.assignment_epoch or (member.reports_lags and member.lag_reason is None):
+        return
+    targets = targets_of(group, settings)
+    if any(targets.get(member_id, NO_TASKS) != each.target for member_id, each in group.members.items()):
+        cause = Cause(CauseKind.STANDBY_LAG, now_ms, member.member_id, member.lag_reason or "its client reports none")
+        yield Append(next_epoch(group, cause))
+        yield Then(AssignTarget(group.group_id, cause))
+
+
 def _due_at_ms(group: StreamsGroup, settings: GroupSettings) -> int:
     interval_ms = settings.streams_config_of(group.group_id).assignment_interval_ms
     if settings.assigns_early:
@@ -63,8 +78,27 @@ def targets_of(group: StreamsGroup, settings: GroupSettings) -> dict[str, TasksB
         subtopology_id: StickySubtopology(each.tasks, each.is_stateful)
         for subtopology_id, each in topology.subtopologies.items()
     }
-    members = {member_id: StickyMember(each.process_id, each.target) for member_id, each in group.members.items()}
-    return assign_tasks(members, subtopologies, settings.streams_config_of(group.group_id).standby_replicas)
+    config = settings.streams_config_of(group.group_id)
+    members = {member_id: StickyMember(each.process_id, _previous(each)) for member_id, each in group.members.items()}
+    placed = assign_tasks(members, subtopologies, config.standby_replicas)
+    stateful = frozenset(subtopology_id for subtopology_id, each in subtopologies.items() if each.is_stateful)
+    warming = {member_id: _warmup_member(each) for member_id, each in group.members.items()}
+    return refine(placed, warming, stateful, WarmupLimits(config.acceptable_recovery_lag, config.warmup_replicas))
+
+
+def _previous(member: StreamsMember) -> TasksByRole:
+    """Return the tasks for which the assignor should prefer a member: a warm-up is to become active where it is."""
+    active, standby, warmup = member.target
+    return TasksByRole(active, standby | (warmup - member.copies.falling_behind))
+
+
+def _warmup_member(member: StreamsMember) -> WarmupMember:
+    owned = member.assigned.roles()
+    lags = {task: lag for task, lag in member.copies.lags if task in owned}
+    falling_behind = member.copies.falling_behind
+    return WarmupMember(
+        member.process_id, member.assigned.active, member.target.warmup, lags, falling_behind, member.reports_lags
+    )
 
 
 def configured_of(group: StreamsGroup, image: TopicImage) -> ConfiguredTopology | None:
@@ -95,4 +129,9 @@ def topics_hash(topology: StreamsTopology, image: TopicImage) -> int:
 
 def assignment_settings_of(group_id: str, settings: GroupSettings) -> Settings:
     """Return the settings that a target depends on: another value takes the group's epoch on."""
-    return ((NUM_STANDBY_REPLICAS, str(settings.streams_config_of(group_id).standby_replicas)),)
+    config = settings.streams_config_of(group_id)
+    return (
+        ("acceptable.recovery.lag", str(config.acceptable_recovery_lag)),
+        ("num.standby.replicas", str(config.standby_replicas)),
+        ("num.warmup.replicas", str(config.warmup_replicas)),
+    )

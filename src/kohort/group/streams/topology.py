@@ -18,6 +18,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kohort.group.coordinator_settings import TopicImage
+from kohort.model.streams_tasks import Task
 
 MOST_NAMED = 3
 """How many topics a status names before it only counts them."""
@@ -122,6 +123,11 @@ class ConfiguredTopology(NamedTuple):
     subtopologies: Mapping[str, ConfiguredSubtopology]
     missing: tuple[InternalTopic, ...] = ()
     status: StreamsStatus | None = None
+
+    def has(self, task: Task) -> bool:
+        """Whether there is such a task."""
+        found = self.subtopologies.get(task[0])
+        return found is not None and 0 <= task[1] < found.tasks
 
 
 class InvalidTopology(ValueError):

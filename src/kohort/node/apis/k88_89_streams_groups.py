@@ -41,6 +41,8 @@ MOST_SUBTOPOLOGIES, MOST_TOPICS = 1_000, 2_000
 """Larger topologies are refused: a topology is checked in one turn of the event loop."""
 MOST_CREATED = 200
 """Internal topics that one heartbeat makes: they are made in one turn of the event loop."""
+LAGS_VERSION = 1
+"""The version of the heartbeat from which on clients report how far their copies are: Kafka Streams 4.4 sends it."""
 
 _NOT_ENABLED = "The streams protocol is not enabled here: `streams` is not in group.coordinator.rebalance.protocols."
 
@@ -106,6 +108,7 @@ def _heartbeat_command(message: StreamsGroupHeartbeatRequest, request: Request) 
         _offsets(message.task_end_offsets),
         message.shutdown_application,
         message.endpoint_information_epoch,
+        request.api_version >= LAGS_VERSION,
         request.client_id or "",
         f"/{request.peer_host}",
         margin_ms=EPOCH_MARGIN_MS.get(request.connection.client_software.name, OTHERS_MARGIN_MS),

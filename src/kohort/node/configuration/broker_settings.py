@@ -339,7 +339,8 @@ class BrokerSettings(ListenerSettings):
     group_streams_max_standby_replicas = _int(2, "How many standby copies a streams group may set for itself.", 0)
     group_streams_initial_rebalance_delay_ms = _int(3000,
         "How long a streams group that was empty waits for more members before its first target.", 0)
-    group_streams_num_warmup_replicas = _int(2, "Accepted for tools; no warm-ups are made, as on Kafka 4.4.", 0)
+    group_streams_num_warmup_replicas = _int(2,
+        "How many tasks of a streams group warm up at a time before they move; with 0 moves wait for no copy.", 0)
     group_streams_max_warmup_replicas = _int(20, "The largest such number that a streams group may set for itself.", 0)
     group_streams_acceptable_recovery_lag = _int(10_000,
         "How many records a copy may be behind to count as caught up.", 0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kohort.member.lag_watch import LagWatch
 from kohort.model.cause import HeartbeatReason
 from kohort.model.ids import TopicPartition
+from kohort.model.lag_watch import LagWatch
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 CAUGHT_UP, BEHIND = HeartbeatReason.STANDBY_CAUGHT_UP, HeartbeatReason.STANDBY_FALLING_BEHIND
 
 
-def watch() -> LagWatch:
+def watch() -> LagWatch[TopicPartition]:
     return LagWatch(acceptable_recovery_lag=100, growth_ms=1_000)
 
 
@@ -31,6 +31,9 @@ def test_a_lag_that_keeps_growing_is_reported_once_per_interval() -> None:
     lags = watch()
     reports = [lags.report({P: 200 + at_ms}, at_ms) for at_ms in range(0, 2_600, 500)]
     assert reports == [None, None, BEHIND, None, BEHIND, None]
+    assert not lags.falling_behind
+    lags.report({P: 9_000, Q: 9_000}, 3_000)
+    assert lags.falling_behind == {P}
 
 
 def test_a_lag_that_comes_back_between_has_not_grown_for_a_while() -> None:
