@@ -167,7 +167,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         self._paces.pop(member_id, None)
         if (unreachable := self._unreachable.get(group_id)) is not None:
             unreachable.discard(member_id)
-            self._has_unreachable(group_id, 0)
+            if not unreachable:
+                del self._unreachable[group_id]
         group = self._groups.get(group_id)
         if group is not None and group.announcement is not None:
             group.announcement.reach((member_id,))
