@@ -7,7 +7,7 @@ if sys.version_info < (3, 11):  # noqa: UP036 - in a clone no installer has chec
 
 from typing import TYPE_CHECKING
 
-from kohort.lazy import lazy_exports
+from kohort.model.lazy import lazy_exports
 
 __version__ = "0.1.0"
 

@@ -5,7 +5,7 @@ Those of clients are here, those that a coordinator runs for consumer groups in 
 
 from typing import TYPE_CHECKING
 
-from kohort.lazy import lazy_exports
+from kohort.model.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.assign.cooperative import AssignmentRefused as AssignmentRefused

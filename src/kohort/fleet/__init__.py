@@ -5,7 +5,7 @@
 
 from typing import TYPE_CHECKING
 
-from kohort.lazy import lazy_exports
+from kohort.model.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.fleet.findings import Thresholds as Thresholds

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.lazy import lazy_exports
+from kohort.model.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.schemas.registry import Reference as Reference

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kohort.lazy import lazy_exports
+from kohort.model.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from kohort.assign.quality import Quality as Quality

@@ -366,7 +366,8 @@ class BrokerSettings(ListenerSettings):
         "The heartbeat interval requested of a member that has something to do or to wait for, where no heartbeat is "
         "parked; 0: the group's own.", 0, compatible=0)
     kohort_group_consumer_heartbeat_park_ms = _int(1000,
-        "How long a heartbeat in a consumer or streams group may be parked, waiting for news; 0 answers it at once.",
+        "How long a heartbeat in a consumer or streams group may be parked until there is an update for its sender; 0 "
+        "answers it at once.",
         0, compatible=0)
     kohort_group_consumer_heartbeat_park_stable_ms = _int(3000,
         "The same for a member without news for half a minute.", 0)

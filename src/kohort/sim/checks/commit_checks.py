@@ -156,8 +156,8 @@ class CommitChecker(Checker):
     def _committed(self, ledger: GroupLedger, event: OffsetCommitted, shard: Shard) -> None:
         if not event.member_id:
             self._drop((event.group_id, event.topic, event.partition))
-            if event.offset == 0 and (event.topic, event.partition) not in ledger.commits:
-                return  # the coordinator's own, for a partition that is added to the topic
+            if event.offset == 0 and not self._exists(event.topic, event.partition):
+                return  # the coordinator's own, for a partition that is added next
             has_members = (ledger.kind == "consumer" and ledger.natives) or (
                 ledger.kind == "classic" and ledger.members
             )
@@ -180,6 +180,9 @@ class CommitChecker(Checker):
             text = f"{event.group_id}: the commit of {partition}@{event.offset} is accepted, but {reason}"
             self.compare(is_allowed, COMMIT_FENCED, text)
         self._demand_ahead(event, partition)
+
+    def _exists(self, topic: str, number: int) -> bool:
+        return any(seen.node.topics.partition(topic, number) for seen in self._ledgers.nodes if seen.node is not None)
 
     def _demand_ahead(self, event: OffsetCommitted, partition: TopicPartition) -> None:
         """A member's own commits may overtake each other on two connections; another's never go back behind them.

@@ -84,7 +84,7 @@ class Retry:
             raise ValueError(f"Retry: order={self.order!r} is neither 'key' nor 'none'")
         seconds_of(self.park_after)
         if self.topic is not None and self.order != "none":
-            text = "Retry: a record in a retry topic does not stop the later ones of its key: order='none' says so"
+            text = "Retry: a record in a retry topic does not stop the later ones of its key: give order='none'"
             raise ValueError(text)
 
     def parks(self, delay_s: float) -> bool:

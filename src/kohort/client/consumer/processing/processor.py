@@ -133,7 +133,8 @@ class Processor:
     def add_unreadable(self, error: CorruptBatch) -> None:
         """Take a record batch that cannot be read: like a record without a key that has failed for good.
 
-        Its value is what came of the batch. Raises the error where it stops, or where the batch's end is not known.
+        Its value are the bytes of the batch, if they came whole. Raises the error where it stops, or where the end of
+        the batch is not known.
         """
         policy = self._settings.policies.of(error)
         outcome = policy.then if isinstance(policy, Retry) else policy
@@ -149,9 +150,16 @@ class Processor:
         item = WorkItem(work, Record(*state.partition, error.offset, NO_TIMESTAMP, None, error.batch), None)
         item.attempts = 1
         self._schedule.count(item)
-        task = self._workers.spawn(self._end_attempts([item], error, outcome))
+        task = self._workers.spawn(self._end_unreadable(item, error, outcome))
         self._runs[task] = _Run([item], asyncio.get_running_loop().time())
         task.add_done_callback(self._worker_ended)
+
+    async def _end_unreadable(self, item: WorkItem, error: CorruptBatch, outcome: Outcome) -> None:
+        try:
+            await self._end_attempts([item], error, outcome)
+        except asyncio.CancelledError:  # its partition is released: the next owner meets the batch again
+            self._schedule.leave([item])
+            raise
 
     def _work_on(self, state: PartitionState, offset: int) -> PartitionWork:
         """Return the work on a partition; it begins at `offset`, unless it has begun."""

@@ -50,7 +50,7 @@ def test_the_topics_for_dead_letters_are_those_of_every_policy() -> None:
         (lambda: Retry(["1s"], then="drop"), "Retry: then='drop' is neither 'stop' nor 'skip' nor a DeadLetter"),
         (lambda: Retry(["1s"], on=ValueError), "Retry: on=<class 'ValueError'> is no tuple of exceptions"),
         (lambda: Retry(["1s"], order="partition"), "order='partition' is neither 'key' nor 'none'"),
-        (lambda: Retry(["1s"], topic="r"), "order='none' says so"),
+        (lambda: Retry(["1s"], topic="r"), "give order='none'"),
         (lambda: Retry(["1s"], park_after="late"), "'late' is no time"),
         (
             lambda: ErrorPolicies(Retry(["1s"], then=DeadLetter("r"), order="none", topic="r")),

@@ -6,7 +6,6 @@ package's `if TYPE_CHECKING` block, as `import NAME as NAME`, which is what expo
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -27,4 +26,4 @@ def lazy_exports(package: str, names_in: Mapping[str, str]) -> tuple[Callable[[s
         module = import_module(home_of[name])
         return module if home_of[name] == f"{package}.{name}" else getattr(module, name)
 
-    return find, lambda: sorted(home_of.keys() | vars(sys.modules[package]))
+    return find, lambda: sorted(home_of.keys() | vars(import_module(package)))
