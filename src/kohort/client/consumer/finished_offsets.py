@@ -220,6 +220,16 @@ class FinishedOffsets:
         """Return the metadata of a commit at `offset`; `limit` 0 leaves it empty."""
         return metadata_of(self.offset, self.finished(), self.limit, self.waiting)
 
+    def lower_limit(self, refused: int) -> bool:
+        """Halve `limit` because the broker refused metadata of `refused` bytes; return whether it fell.
+
+        A commit whose metadata was written before the limit fell shows nothing new.
+        """
+        if refused > self.limit:
+            return False
+        self.limit //= 2
+        return True
+
     @property
     def room(self) -> int:
         """How many more records may be taken so that whatever finishes next, the finished ones fit into a commit.

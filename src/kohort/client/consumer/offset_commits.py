@@ -15,7 +15,7 @@ from kohort.client.cluster.cluster import Cluster
 from kohort.client.cluster.committed_offsets import GroupMetadata, OffsetAndMetadata, PartitionOffsets, committable
 from kohort.client.consumer.consumer_membership import ConsumerMembership
 from kohort.client.consumer.consumer_settings import ConsumerConfig
-from kohort.client.consumer.finished_offsets import FinishedOffsets, shortened
+from kohort.client.consumer.finished_offsets import PREFIX, FinishedOffsets, shortened
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.processing.copies import CopyTransactions
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
@@ -213,11 +213,14 @@ class OffsetCommits:
             state = self._partitions.get(partition)
             if code is not ErrorCode.OFFSET_METADATA_TOO_LARGE or state is None or state.finished is None:
                 raise error
-            if not (limit := state.finished.limit):
-                raise error
-            entry, state.finished.limit = offsets[partition], limit // 2
-            text = "%s: the broker's offset.metadata.max.bytes is below %d: %d is tried, so fewer records run at once"
-            log.warning(text, partition, len(entry.metadata), limit // 2)
+            entry = offsets[partition]
+            if not entry.metadata.startswith(PREFIX):
+                raise error  # written by the program
+            if state.finished.lower_limit(sent := len(entry.metadata)):
+                text = (
+                    "%s: the broker's offset.metadata.max.bytes is below %d: %d is tried, so fewer records run at once"
+                )
+                log.warning(text, partition, sent, state.finished.limit)
             shorter[partition] = replace(entry, metadata=shortened(entry.offset, entry.metadata, state.finished.limit))
         return shorter
 

@@ -111,6 +111,13 @@ def test_what_does_not_fit_is_left_out_from_the_end() -> None:
     assert len(found) > 30
 
 
+def test_a_commit_written_before_the_limit_fell_does_not_lower_it_again() -> None:
+    work = FinishedOffsets(0, limit=128)
+    assert work.lower_limit(refused=127)
+    assert not work.lower_limit(refused=127), "it was written for 128 too"
+    assert work.limit == 64
+
+
 def test_where_commits_take_no_metadata_it_is_empty_and_needs_no_room() -> None:
     work = FinishedOffsets(0, limit=0)
     work.take(range(5_000), 5_000)
