@@ -30,7 +30,16 @@ from kohort.cli.terminal.options import add_cluster, add_json, add_option, momen
 from kohort.cli.terminal.output import counted
 from kohort.cli.terminal.record_lines import iso_time
 from kohort.group.explain.explain import JOIN_REFUSED, Explanation
-from kohort.group.explain.explain_text import Names, chain, event_text, partition_seconds, refusal, sentence
+from kohort.group.explain.explain_text import (
+    Names,
+    chain,
+    event_text,
+    partition_seconds,
+    refusal,
+    sentence,
+    unit,
+    warm_up,
+)
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance, Refused
 from kohort.group.explain.remedy import Remedy
 from kohort.model.ids import EVENT_TOPIC
@@ -233,10 +242,14 @@ def show(args: argparse.Namespace, known: GroupReport, group_filter: GroupFilter
                 "refused": [each.to_json() for each in refused_since(args, known)],
                 "rebalances": [page.document(each) for each in rebalances],
                 "running": None if running is None else page.document(running),
+                "warmups": [each.to_json() for each in known.warmups],
             }
         )
         return
     output.put(headline(known))
+    names = Names(known.identities)
+    for warming in known.warmups:
+        output.put(f"  {warm_up(warming, names)}")
     for each in [*rebalances, *([running] if running is not None else [])]:
         output.put("\n" + page.text(each))
     if refused := refused_since(args, known):
@@ -282,10 +295,11 @@ def chosen(args: argparse.Namespace, rebalances: list[Rebalance]) -> list[Rebala
 
 def headline(known: GroupReport) -> str:
     """Return the group in one line: its state, and the number and cost of its rebalances."""
-    clock = "group epoch" if known.group_type == "consumer" else "generation"
+    clock = "generation" if known.group_type == "classic" else "group epoch"
     return (
         f"{known.group_id}: {known.state}, {clock} {known.generation}, {counted(known.members, 'member')}, "
-        f"{counted(known.partitions, 'partition')}; {counted(known.total, 'rebalance')}, {known.avoided} avoided, "
+        f"{counted(known.partitions, unit(known.group_type))}; "
+        f"{counted(known.total, 'rebalance')}, {known.avoided} avoided, "
         f"{partition_seconds(known.unowned_partition_s)} unowned"
     )
 

@@ -9,7 +9,8 @@ from tests.unit.node.desk import Desk
 from tests.unit.node.groups.test_coordinator import events
 
 from kohort.group.explain.explain import Explanation
-from kohort.group.explain.explain_text import Names, sentence
+from kohort.group.explain.explain_text import Names, chain, sentence
+from kohort.group.explain.rebalance_report import GroupReport
 from kohort.model.errors import ErrorCode
 from kohort.wire.messages import (
     ApiVersionsRequest,
@@ -23,6 +24,8 @@ from kohort.wire.messages import (
 )
 
 _Sub = StreamsGroupHeartbeatRequest.Topology.Subtopology
+_Offset = StreamsGroupHeartbeatRequest.TaskOffset
+_End = StreamsGroupHeartbeatRequest.TaskEndOffset
 DELAY_MS = 3_000
 VERSIONS = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
 TOPOLOGY = StreamsGroupHeartbeatRequest.Topology(
@@ -209,16 +212,52 @@ def test_rebalances_of_a_streams_group_are_explained() -> None:
     epoch = beat(desk, member_epoch=asked.member_epoch, active_tasks=kept, **owned).member_epoch
     assert beat(desk, member_id="n", member_epoch=epoch).active_tasks is not None
     desk.advance(45_000)
-    explanation = Explanation("g")
-    for event in events(desk):
-        explanation.fold(event)
-    report = explanation.report(desk.clock.now_ms())
+    report = explained(desk)
     names = Names(report.identities)
     assert report.group_type == "streams"
     first, second, last = (sentence(each, names) for each in report.rebalances)
-    assert first.startswith("group epoch 1→3: m joined; 2 group epochs; 4 of 4 partitions unowned for 3.0 s")
-    assert second.startswith("group epoch 3→4: n joined; no partition was unowned")
+    assert first.startswith("group epoch 1→3: m joined; 2 group epochs; 4 of 4 tasks unowned for 3.0 s")
+    assert second.startswith("group epoch 3→4: n joined; no task was unowned")
     assert last.startswith("group epoch 4→6: m evicted, no heartbeat for 45.0 s")
+
+
+def test_warm_ups_are_explained_until_their_tasks_move() -> None:
+    desk, given = joined(kohort_group_events="true")
+    beat(desk, **{**JOIN, "member_id": "n", "process_id": "q"})
+    owned: dict[str, Any] = {"standby_tasks": [], "warmup_tasks": []}
+    task = StreamsGroupHeartbeatRequest.ActiveTask
+    desk.advance(1_000)
+    all_tasks = [task(subtopology_id=each, partitions=[0, 1]) for each in "01"]
+    asked = beat(desk, member_epoch=given.member_epoch, active_tasks=all_tasks, **owned)
+    assert asked.active_tasks is not None
+    kept = [task(subtopology_id=each.subtopology_id, partitions=each.partitions) for each in asked.active_tasks]
+    epoch = beat(desk, member_epoch=asked.member_epoch, active_tasks=kept, **owned).member_epoch
+    got = beat(desk, member_id="n", member_epoch=epoch)
+    assert [(each.subtopology_id, each.partitions) for each in got.warmup_tasks or ()] == [("1", [1])]
+    desk.advance(1_000)
+    report = explained(desk)
+    names = Names(report.identities)
+    assert [each.to_json() for each in report.warmups] == [
+        {"member": "n", "owner": "m", "tasks": {"subtopology 1": [1]}}
+    ]
+    assert "n warms up 1 task that m runs" in sentence(report.rebalances[-1], names)
+    assert "n warms up 1 task that m runs: subtopology 1 1" in [
+        each.text for each in chain(report.rebalances[-1], names)
+    ]
+    warm = {"task_offsets": [_Offset(subtopology_id="1", partition=1, offset=5)]}
+    ends = {"task_end_offsets": [_End(subtopology_id="1", partition=1, offset=5)]}
+    beat(desk, member_id="n", member_epoch=epoch, **warm, **ends)
+    desk.advance(1_000)
+    report = explained(desk)
+    assert (report.running is not None, report.warmups) == (True, ())
+
+
+def explained(desk: Desk) -> GroupReport:
+    """Return what the events of the group report."""
+    explanation = Explanation("g")
+    for event in events(desk):
+        explanation.fold(event)
+    return explanation.report(desk.clock.now_ms())
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def _forget_member(course: Course, member_id: str) -> None:
     course.members.discard(member_id)
     course.unsettled.discard(member_id)
     course.targets.pop(member_id, None)
-    for by_member in (course.claims, course.asked, course.phases):
+    for by_member in (course.claims, course.asked, course.phases, course.warmups):
         by_member.pop(member_id, None)
 
 
@@ -216,6 +216,7 @@ def _target_computed(course: Course, event: EventFields) -> None:
     course.target_epoch = int(event.get("target_epoch") or 0)
     before = {member_id: course.targets.get(member_id, NOTHING) for member_id in changed}
     course.targets.update({member_id: owned for member_id, owned in changed.items() if member_id in course.members})
+    course.warmups = targets_of({"assignments": event.get("warmups")})
     if course.is_converting or not course.members:
         return
     running = course.begin(event)
@@ -226,6 +227,7 @@ def _target_computed(course: Course, event: EventFields) -> None:
     current.computed_ms, current.failure = course.now_ms, None
     current.changed = len(changed)
     current.flows = _flows(course, before, changed)
+    current.warmups = course.warming_up()
     course.unsettled = set(course.members)
 
 
@@ -364,6 +366,7 @@ def _group_loaded(course: Course, event: EventFields) -> Rebalance | None:
     course.generation = int(event.get("epoch") or 0)
     course.target_epoch = int(event.get("target_epoch") or 0)
     course.targets = targets_of({"assignments": event.get("targets")})
+    course.warmups = targets_of({"assignments": event.get("warmups")})
     course.asked = targets_of({"assignments": event.get("pending")})
     course.phases = {member_id: phase for member_id, phase in (event.get("phases") or {}).items() if phase != "STABLE"}
     granted = targets_of(event)

@@ -91,6 +91,7 @@ class Explanation:
             course.group_type,
             dict(course.protocols),
             list(course.refused.values()),
+            course.warming_up(),
         )
 
     def fold(self, event: EventFields) -> Rebalance | None:

@@ -23,8 +23,10 @@ from kohort.group.explain.rebalance_report import (
     ReportedCause,
     Round,
     Slowest,
+    WarmUp,
     is_eviction,
 )
+from kohort.model.assignment import by_topic
 from kohort.model.printable import printable
 
 NAMED = 3
@@ -123,6 +125,8 @@ def sentence(rebalance: Rebalance, names: Names, now_ms: int | None = None) -> s
     elif rebalance.outcome is Outcome.DELETED:
         parts.append("the group was deleted")
     parts.append(cost(rebalance, names))
+    if rebalance.epochs and rebalance.outcome is not Outcome.EMPTY:
+        parts += [warm_up(each, names) for each in rebalance.epochs[-1].warmups]
     if slow := _slow(rebalance, names):
         parts.append(slow)
     if rebalance.outcome is Outcome.RUNNING:
@@ -265,19 +269,28 @@ def cost(rebalance: Rebalance, names: Names) -> str:
     for gap in rebalance.gaps:
         took[gap.partition] = took.get(gap.partition, 0) + gap.duration_ms
     if not took:
-        text = "no partition was unowned"
+        text = f"no {_unit(rebalance)} was unowned"
     else:
         total = max(rebalance.partitions, rebalance.partitions_before, len(took))
         longest, shortest = max(took.values()), min(took.values())
         for_how_long = "for" if duration(longest) == duration(shortest) else "for up to"
         text = (
-            f"{len(took)} of {total} partition{'s' * (total != 1)} unowned {for_how_long} {duration(longest)} "
+            f"{len(took)} of {total} {_unit(rebalance)}{'s' * (total != 1)} unowned {for_how_long} {duration(longest)} "
             f"({partition_seconds(rebalance.unowned_partition_s)})"
         )
     if rebalance.silences:
         silent = sorted({str(gap.before) for gap in rebalance.silences})
         text += f", after {partition_seconds(rebalance.silent_partition_s)} with {names.listed(silent)} silent"
     return text
+
+
+def _unit(rebalance: Rebalance) -> str:
+    return unit(rebalance.to_type)
+
+
+def unit(group_type: str) -> str:
+    """Return what members of such a group own."""
+    return "task" if group_type == "streams" else "partition"
 
 
 def partition_seconds(amount: float) -> str:
@@ -444,7 +457,7 @@ def _moved(rebalance: Rebalance, names: Names) -> str:
     took = duration(rebalance.duration_ms())
     clauses = ["no member is left"] if rebalance.outcome is Outcome.EMPTY else []
     if rebalance.partitions and rebalance.partitions_before:
-        clauses = [f"{rebalance.stayed()} of {rebalance.partitions} partitions stayed"]
+        clauses = [f"{rebalance.stayed()} of {rebalance.partitions} {_unit(rebalance)}s stayed"]
     clauses += flows
     return f"over after {took}: {', '.join(clauses) or 'nothing is assigned'}"
 
@@ -506,11 +519,25 @@ def _epoch_links(epoch: GroupEpoch, names: Names) -> Iterator[Link]:
     flows = ((_owner(giver, names), _owner(taker, names), count) for giver, taker, count in epoch.flows)
     moves = ", ".join(_flows(flows, FLOWS)) or "nothing moves"
     yield Link(epoch.computed_ms, f"target computed{after}: {moves}")
+    for warming in epoch.warmups:
+        yield Link(epoch.computed_ms, f"{warm_up(warming, names)}: {_task_list(warming)}")
     steps = epoch.steps if len(epoch.steps) <= STEPS + 1 else epoch.steps[:STEPS]
     for step in steps:
         yield Link(step.at_ms, _step(step, names))
     if len(epoch.steps) > len(steps):
         yield Link(epoch.steps[-1].at_ms, f"{len(epoch.steps) - len(steps)} more steps of members")
+
+
+def warm_up(each: WarmUp, names: Names) -> str:
+    """Return in a clause who warms up tasks, and who runs them until its copies have caught up."""
+    count = len(each.tasks)
+    runs = f"{names(each.owner_id)} runs" if each.owner_id else "no member runs yet"
+    return f"{names(each.member_id)} warms up {count} task{'s' * (count != 1)} that {runs}"
+
+
+def _task_list(warming: WarmUp) -> str:
+    named = [printable(f"{name} {', '.join(map(str, numbers))}") for name, numbers in by_topic(warming.tasks).items()]
+    return "; ".join(some_of(named, NAMED, "more"))
 
 
 def _owner(member_id: str | None, names: Names) -> str:

@@ -18,6 +18,7 @@ from kohort.group.explain.rebalance_report import (
     Rebalance,
     Refused,
     Wait,
+    WarmUp,
     cause_of,
 )
 from kohort.model.cause import CauseKind
@@ -93,6 +94,8 @@ class Course:
         """What a member owned until its records were deleted, and since when."""
         self.protocols: dict[str, tuple[str, ...]] = {}
         self.targets: dict[str, frozenset[TopicPartition]] = {}
+        self.warmups: dict[str, frozenset[TopicPartition]] = {}
+        """Tasks of a streams group that a member is to warm up."""
         self.is_gathering = False
         """Whether a round has no assignment yet."""
         self.rejoined: set[str] = set()
@@ -278,6 +281,15 @@ class Course:
     def _instance_of(self, member_id: str) -> str | None:
         identity = self.identities.get(member_id)
         return None if identity is None else identity.instance_id
+
+    def warming_up(self) -> tuple[WarmUp, ...]:
+        """Return the tasks that wait for a copy, by the member that has it and by who should run them meanwhile."""
+        owners = {task: member_id for member_id, target in self.targets.items() for task in target}
+        found: dict[tuple[str, str | None], list[TopicPartition]] = {}
+        for member_id, tasks in self.warmups.items():
+            for task in sorted(tasks):
+                found.setdefault((member_id, owners.get(task)), []).append(task)
+        return tuple(WarmUp(*pair, tuple(tasks)) for pair, tasks in sorted(found.items(), key=str))
 
     def assigned(self) -> set[TopicPartition]:
         """Return the partitions that the last assignment gave to any member."""

@@ -73,7 +73,7 @@ def _json(value: Any) -> Any:
             return _documented(value, "member=member_id ms=took_ms")
         case Wait():
             return _documented(value, "what members=member_ids")
-        case Round() | GroupEpoch() | Conversion():
+        case Round() | GroupEpoch() | Conversion() | WarmUp():
             return value.to_json()
         case tuple() | list():
             return [_json(each) for each in value]
@@ -96,6 +96,18 @@ class EpochStep(NamedTuple):
     """How many partitions it was asked to revoke."""
 
 
+class WarmUp(NamedTuple):
+    """Tasks of a streams group that a member is to take over once its copies have caught up, and who runs them yet."""
+
+    member_id: str
+    owner_id: str | None
+    tasks: tuple[TopicPartition, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented fields."""
+        return {"member": self.member_id, "owner": self.owner_id, "tasks": by_topic(self.tasks)}
+
+
 @dataclass(slots=True)
 class GroupEpoch:
     """One group epoch: why it began, when its target was computed, and how long each member took to get there."""
@@ -110,6 +122,8 @@ class GroupEpoch:
     """How many members' targets changed."""
     flows: tuple[tuple[str | None, str | None, int], ...] = ()
     """From whose target to whose, how many partitions."""
+    warmups: tuple[WarmUp, ...] = ()
+    """What waits for a copy that catches up, in a streams group."""
     steps: list[EpochStep] = field(default_factory=list)
     revoke_ms: dict[str, int] = field(default_factory=dict)
     """How long after the target a member had revoked what it was asked back."""
@@ -118,7 +132,7 @@ class GroupEpoch:
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented fields."""
-        return _documented(self, "epoch bumped_ms cause computed_ms changed failure revoke_ms reconcile_ms")
+        return _documented(self, "epoch bumped_ms cause computed_ms changed warmups failure revoke_ms reconcile_ms")
 
 
 @dataclass(slots=True)
@@ -415,6 +429,8 @@ class GroupReport:
     """The client-side assignors that each classic member offers, as far as it is known."""
     refused: list[Refused] = field(default_factory=list)
     """The last refused joins, the latest last."""
+    warmups: tuple[WarmUp, ...] = ()
+    """What is warming up now, in a streams group."""
 
 
 OWN_WILL = ("member_left", "member_removed")

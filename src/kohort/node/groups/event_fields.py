@@ -8,7 +8,7 @@ was named before. The targets of one computation are reported together, by the e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
@@ -321,9 +321,12 @@ def loaded_streams_fields(group: StreamsGroup) -> Callable[[TopicName], Fields]:
     return lambda _: found
 
 
-def targets_fields(targets: Iterable[MemberTargetStored], name_of: TopicName) -> Fields:
-    """Return the targets that changed in one computation."""
-    return {"targets": {each.member_id: _named(each.target, name_of) for each in targets}}
+def targets_fields(
+    targets: Iterable[MemberTargetStored], warmups: Mapping[str, ByTopic] | None, name_of: TopicName
+) -> Fields:
+    """Return the targets that changed in one computation, and for a streams group all that is to be warmed up."""
+    found: Fields = {"targets": {each.member_id: _named(each.target, name_of) for each in targets}}
+    return found if warmups is None else {**found, "warmups": warmups}
 
 
 def _member_stored(event: ConsumerMemberStored, name_of: TopicName) -> Fields:

@@ -54,7 +54,7 @@ from kohort.node.groups.event_fields import (
     refusal_fields,
     targets_fields,
 )
-from kohort.node.groups.streams_events import PREFIX, partition_event
+from kohort.node.groups.streams_events import PREFIX, partition_event, warmups_of
 from kohort.node.timers import Timers
 from kohort.node.topics.topics import Topics
 from kohort.wire.record_batches import Record, encode_batch
@@ -215,7 +215,8 @@ class EventWriter:
         members: tuple[str, ...] | None = None
         loaded: Callable[[TopicName], Fields] | None = None
         if type(event) is TargetStored:
-            loaded = partial(targets_fields, self._targets.pop(event.group_id, []))
+            warmups = warmups_of(group) if isinstance(group, StreamsGroup) else None
+            loaded = partial(targets_fields, self._targets.pop(event.group_id, []), warmups)
         elif type(event) is GroupLoaded:
             members = tuple(group.members)
             loaded = loaded_streams_fields(group) if isinstance(group, StreamsGroup) else loaded_consumer_fields(group)

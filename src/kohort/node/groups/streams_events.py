@@ -1,7 +1,7 @@
 """Events of streams groups as those of consumer groups, so that `kohort explain` reads both in one way.
 
-An active task stands for a partition, and its subtopology for a topic. Standby tasks and warm-ups are not written: a
-task is processed by one member, whatever copies there are.
+An active task stands for a partition, and its subtopology for a topic. Standby tasks are not written: a task is
+processed by one member, whatever copies there are. Of warm-ups the target is: they are why a task does not move yet.
 """
 
 from __future__ import annotations
@@ -66,7 +66,14 @@ def partition_fields(group: StreamsGroup) -> dict[str, dict[str, Any]]:
         "pending": {member_id: _by_name(each.pending.active) for member_id, each in members if each.pending.active},
         "targets": {member_id: _by_name(each.target.active) for member_id, each in members},
         "member_states": {member_id: [each.epoch, _STATES[each.state].name] for member_id, each in members},
+        "warmups": warmups_of(group),
     }
+
+
+def warmups_of(group: StreamsGroup) -> dict[str, dict[str, list[int]]]:
+    """Return the tasks that members should warm up, by member and subtopology; members without any are left out."""
+    members = sorted(group.members.items())
+    return {member_id: _by_name(each.target.warmup) for member_id, each in members if each.target.warmup}
 
 
 def _by_name(tasks: Iterable[Task]) -> dict[str, list[int]]:
