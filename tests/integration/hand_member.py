@@ -19,6 +19,9 @@ from kohort.wire.messages import (
     SyncGroupResponse,
 )
 
+LOADS = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+"""What a broker that has just started answers, although it was found as the coordinator."""
+
 
 class HandMember:
     """A member of a group that joins `topic` with the range protocol. `dial` connects, and connects again."""
@@ -61,6 +64,9 @@ class HandMember:
             reason=reason,
         )
         answer = await self.connection.call(request)
+        while answer.error_code in LOADS:
+            await self.dial()
+            answer = await self.connection.call(request)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             request.member_id = self.member_id = answer.member_id
             answer = await self.connection.call(request)

@@ -93,13 +93,18 @@ class Cast:
 
 def described(broker: Broker) -> dict[str, list[str]]:
     """Return what Kafka's own tool says of every group, without the coordinator's address and what is being read."""
-    options = {"members": ("--members", "--verbose"), "state": ("--state", "--verbose"), "offsets": ("--offsets",)}
-    found = {}
-    for name, words in options.items():
-        text = tool(broker, GROUPS, "--describe", "--all-groups", *words)
-        lines = (re.sub(r"\S+:\d+ +\(\d+\)", "", line).split() for line in text.splitlines())
-        found[name] = sorted(" ".join(words) for words in lines if words and words[0] != "GROUP")
-    assert len(found["members"]) == 7
+
+    def lines(*options: str) -> list[str]:
+        text = tool(broker, GROUPS, "--describe", "--all-groups", *options)
+        fields = (re.sub(r"\S+:\d+ +\(\d+\)", "", line).split() for line in text.splitlines())
+        return sorted(" ".join(words) for words in fields if words and words[0] != "GROUP")
+
+    eventually(lambda: len(lines("--members")), 7, 60)  # a broker that has just started loads its groups
+    found = {
+        "members": lines("--members", "--verbose"),
+        "state": lines("--state", "--verbose"),
+        "offsets": lines("--offsets"),
+    }
     assert len(found["offsets"]) == 5 * PARTITIONS
     return found
 

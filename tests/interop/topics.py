@@ -10,6 +10,8 @@ def create_topic(bootstrap: str, name: str, partitions: int, copies: int = 1) ->
     """Create a topic with the one client library that is always there to do it, and wait until it is known."""
     confluent = pytest.importorskip("confluent_kafka.admin", reason="confluent-kafka is not installed")
     admin = confluent.AdminClient({"bootstrap.servers": bootstrap})
+    # A request to an address of the bootstrap list fails where it becomes a node's address meanwhile (librdkafka 2.15).
+    admin.list_topics(timeout=20)
     admin.create_topics([confluent.NewTopic(name, partitions, copies)])[name].result(20)
 
     def led() -> int:
