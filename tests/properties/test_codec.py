@@ -102,7 +102,7 @@ def test_lengths_that_nothing_stands_behind_cost_nothing(name: str) -> None:
     for cls, version in versions_of(name):
         blob = codec.encode(random_message(cls, version, seed_of(cls, version, 2)), version)
         tracemalloc.start()
-        for at in cuts(len(blob), Random(name), most=40):
+        for at in cuts(len(blob), Random(name), most=max(8, min(40, 100_000 // len(blob)))):
             for bomb in (
                 b"\x7f\xff\xff\xff",
                 b"\xff\xff\xff\xff\x07",
@@ -113,7 +113,8 @@ def test_lengths_that_nothing_stands_behind_cost_nothing(name: str) -> None:
                 read_or_refuse(cls, version, blob[:at] + bomb + blob[at + len(bomb) :])
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        assert peak_bytes < 1 << 20, f"v{version}"
+        # Another length may make objects of all the bytes behind it, of 150 bytes of memory for each byte.
+        assert peak_bytes < (1 << 20) + 200 * len(blob), f"v{version}"
 
 
 def read_or_refuse(cls: type[Message], version: int, blob: bytes) -> None:
