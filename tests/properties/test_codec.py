@@ -101,8 +101,9 @@ def test_lengths_that_nothing_stands_behind_cost_nothing(name: str) -> None:
     """Each place in a message takes the largest lengths there are, and memory does not follow them."""
     for cls, version in versions_of(name):
         blob = codec.encode(random_message(cls, version, seed_of(cls, version, 2)), version)
+        read_or_refuse(cls, version, blob)  # what the first message of a kind compiles is not measured
         tracemalloc.start()
-        for at in cuts(len(blob), Random(name), most=max(8, min(40, 100_000 // len(blob)))):
+        for at in cuts(len(blob), Random(name), most=8 if len(blob) > 4_000 else 40):
             for bomb in (
                 b"\x7f\xff\xff\xff",
                 b"\xff\xff\xff\xff\x07",
@@ -113,8 +114,7 @@ def test_lengths_that_nothing_stands_behind_cost_nothing(name: str) -> None:
                 read_or_refuse(cls, version, blob[:at] + bomb + blob[at + len(bomb) :])
         _, peak_bytes = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        # Another length may make objects of all the bytes behind it, of 150 bytes of memory for each byte.
-        assert peak_bytes < (1 << 20) + 200 * len(blob), f"v{version}"
+        assert peak_bytes < 1 << 20, f"v{version}"
 
 
 def read_or_refuse(cls: type[Message], version: int, blob: bytes) -> None:
