@@ -67,6 +67,10 @@ class Member(Account):
         """Return the end of what it wrote on stderr, for a message."""
         return self.log()[-2000:]
 
+    def ending(self) -> str:
+        """Return how it ended, and its last troubles, for a message."""
+        return f"exit code {self.child.process.returncode}, troubles {self.troubles[-3:]}, {self.complaint()}"
+
     def log(self) -> str:
         """Return what it wrote on stderr."""
         return self.child.output.with_suffix(".err").read_text(errors="replace")
@@ -139,7 +143,7 @@ class Group:
             if true():
                 return
             for member in self.members:
-                assert member.child.is_running, f"{member.library} ended by itself: {member.complaint()}"
+                assert member.child.is_running, f"{member.library} ended by itself: {member.ending()}"
                 assert self.are_troubles_expected or not member.troubles, f"{member.library}: {member.troubles}"
             if time.monotonic() > deadline:
                 self._ask_for_stacks()
