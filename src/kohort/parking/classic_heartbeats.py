@@ -6,8 +6,8 @@ client takes that, waits behind it if a timer sends it or a round is being annou
 which the client sends it again at once, if there is one. Any other request ends it.
 
 An eager member stops reading when it learns of a round, and none reads again before the last has joined. So members
-whose heartbeats are parked continue until each awaited member has sent a heartbeat or a JoinGroup, or has left the
-group, however long a dead member's session lasts. If some have no parked heartbeat then, the others wait an interval.
+whose heartbeats are parked read until each awaited member has sent a heartbeat or a JoinGroup, or has left. One whose
+commits end each parked heartbeat learns by one of its own, at the time that leaves partitions standing still the least.
 """
 
 from __future__ import annotations
@@ -21,7 +21,14 @@ from kohort.model.errors import ErrorCode
 from kohort.parking.client_software import UNNAMED, ClientPace, ClientSoftware
 from kohort.parking.commit_pace import CommitPace
 from kohort.parking.heartbeat_interval import HeartbeatInterval
-from kohort.parking.limits import ANSWER_MARGIN_MS, LATE_INTERVALS, SLACK_MS, USUAL_COMMIT_DELAY_MS, USUAL_INTERVAL_MS
+from kohort.parking.limits import (
+    ANSWER_MARGIN_MS,
+    LATE_INTERVALS,
+    MOST_WEIGHED,
+    SLACK_MS,
+    USUAL_COMMIT_DELAY_MS,
+    USUAL_INTERVAL_MS,
+)
 from kohort.parking.parked_heartbeat import Follower, HeartbeatT, ParkedHeartbeat, Timers
 
 
@@ -74,6 +81,10 @@ class RoundAnnouncement:
     """Members with neither a parked heartbeat nor a JoinGroup that waits, and still in the group."""
     not_seen: set[str]
     """Those of them that have sent nothing since the round began, or are disconnected."""
+    alone: frozenset[str] = frozenset()
+    """Members whose commits end each parked heartbeat: each learns of the round by a heartbeat of its own."""
+    alone_until_ms: int = 0
+    """When the last one of them is to learn."""
 
     def reach(self, members: Iterable[str]) -> None:
         """Await these members no longer."""
@@ -227,6 +238,13 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         return None
 
+    def _learns_alone(self, announcement: RoundAnnouncement, member_id: str, now_ms: int) -> bool:
+        """Whether a commit is to end a member's parked heartbeat with the round: its next one would come too late."""
+        if member_id not in announcement.alone:
+            return False
+        next_ms = self._interval_of(member_id, now_ms).next_ms(now_ms, is_parked=True)
+        return next_ms > announcement.alone_until_ms + ANSWER_MARGIN_MS
+
     def _interval_of(self, member_id: str, now_ms: int) -> HeartbeatInterval:
         interval = self._intervals.get(member_id)
         if interval is None:
@@ -311,8 +329,32 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             stopping, longest_ms, now_ms, now_ms, unreached, set(unreached)
         )
         group.due += [parked for member_id, parked in group.parked.items() if member_id not in stopping]
+        self._plan(group, announcement, stopping & awaited, now_ms)
         self._timers.arm(announcement, latest_ms, partial(self._announce, group))
         self._reach_changed(group_id, group.parked.keys(), True)
+
+    def _plan(
+        self,
+        group: ParkedGroup[HeartbeatT, AnswerT],
+        announcement: RoundAnnouncement,
+        members: frozenset[str],
+        now_ms: int,
+    ) -> None:
+        """Find which members learn alone, and when the last one of them should."""
+        if not self._has_unreachable(group.group_id, now_ms):
+            return
+        heartbeats: dict[str, tuple[int, int]] = {}
+        earliest_ms = now_ms
+        for member_id in members & self._intervals.keys():
+            interval, is_parked = self._intervals[member_id], member_id in group.parked
+            next_ms = interval.next_ms(now_ms, is_parked=is_parked)
+            if not is_parked:
+                earliest_ms = max(earliest_ms, next_ms)
+            if not interval.is_overtaken and interval.commits_often(now_ms):
+                # Who has a heartbeat parked may learn by it, when the next commit ends it.
+                heartbeats[member_id] = next_ms - is_parked * interval.usual_ms, max(1, interval.usual_ms)
+        announcement.alone = frozenset(heartbeats)
+        announcement.alone_until_ms = _best_end_ms(heartbeats.values(), earliest_ms)
 
     def is_announcing(self, group_id: str) -> bool:
         """Whether members of a group have yet to learn of a round."""
@@ -439,6 +481,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 return True
             if follower is Follower.HEARTBEAT:
                 result = self._alive
+            elif follower is Follower.COMMIT and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms):
+                announcement.reach((parked.heartbeat.member_id,))
             elif is_long or (follower is Follower.COMMIT and not self._is_repeated(parked, now_ms)):
                 result = self._alive
                 self._lose(announcement, parked)
@@ -511,3 +555,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def _tidy(self, group: ParkedGroup[HeartbeatT, AnswerT]) -> None:
         if not group.parked and group.announcement is None and self._groups.get(group.group_id) is group:
             del self._groups[group.group_id]
+
+
+def _best_end_ms(heartbeats: Collection[tuple[int, int]], earliest_ms: int) -> int:
+    """Return when the last of several members should learn of a round, `earliest_ms` or later.
+
+    Each learns by its own heartbeat: the next one, and the time between two of them, are in milliseconds. A member that
+    learns before the last one stands still until then, and what the round is to assign does so all the time: each of
+    them is taken to be one share of the partitions.
+    """
+    if len(heartbeats) > MOST_WEIGHED:
+        return earliest_ms
+    ends_ms = {earliest_ms} | {next_ms - (next_ms - earliest_ms) // gap_ms * gap_ms for next_ms, gap_ms in heartbeats}
+    return min(ends_ms, key=lambda end_ms: end_ms + sum((end_ms - next_ms) % gap_ms for next_ms, gap_ms in heartbeats))

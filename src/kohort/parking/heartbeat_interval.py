@@ -130,6 +130,14 @@ class HeartbeatInterval:
         """The interval as far as it is known, else the default of every client."""
         return self.interval_ms or USUAL_INTERVAL_MS
 
+    def next_ms(self, now_ms: int, *, is_parked: bool) -> int:
+        """Return when the next heartbeat is expected; if one is parked, where that is answered now."""
+        if self.pace is not ClientPace.FROM_ANSWER:
+            last_ms = self.arrived_ms
+        else:
+            last_ms = now_ms if is_parked else self.answered_ms
+        return max(now_ms, last_ms + self.usual_ms)
+
     @property
     def is_known(self) -> bool:
         """Whether it is known when the next heartbeat comes if the last one waits."""

@@ -46,6 +46,10 @@ FLOOD_MS = 20
 LATE_INTERVALS = 2
 """A member that sends nothing for so many intervals of an announced round is taken to be dead, and not late."""
 
+MOST_WEIGHED = 50
+"""Of more members that commit each batch (aiokafka, kafka-python, kgo) the best time to learn of a round is not
+searched for, which takes the square of their number: each learns by its next heartbeat, as on Kafka."""
+
 # Answers to commits that are delayed behind a parked heartbeat
 
 LEAST_PERIOD_MS = 1_000
