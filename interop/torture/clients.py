@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ TOPICS = (PLAIN, ONCE, MOVED)
 WRITERS = ("librdkafka", "kafka_python", "aiokafka", "kohort")
 TRANSACTIONAL = ("librdkafka", "kohort")
 COPIERS = ("librdkafka", "kohort")
+SERVICES = ("classic", "consumer")
+"""The protocols of the groups whose members are services, two members each."""
 
 
 class GroupPlan(NamedTuple):
@@ -72,6 +75,16 @@ class Program:
         """End it by SIGKILL."""
         self.child.kill()
 
+    def replace(self, *, is_killed: bool) -> None:
+        """Start it again beside what runs, which is killed, or asked to end."""
+        self.child.kill() if is_killed else self.child.signal(signal.SIGTERM)
+        self.start()
+
+    def stop(self, timeout_s: float) -> None:
+        """Ask all that run to end, and wait until they have."""
+        for child in self.children:
+            child.stop(timeout_s)
+
     @property
     def child(self) -> Child:
         """The process that runs now."""
@@ -115,6 +128,23 @@ def copiers(bootstraps: Sequence[str], folder: Path) -> list[Program]:
         )
         for number, library in enumerate(COPIERS)
     ]
+
+
+def services(bootstraps: Sequence[str], folder: Path) -> dict[str, list[Program]]:
+    """Return the services by their groups."""
+    found: dict[str, list[Program]] = {}
+    for protocol in SERVICES:
+        group = f"service-{protocol}"
+        for number in range(2):
+            command = [sys.executable, "-m", "interop.torture.service"]
+            command += [bootstraps[number % 2], group, ONCE, letters(group), protocol]
+            found.setdefault(group, []).append(Program(f"{group}-{number}", "kohort", command, folder))
+    return found
+
+
+def letters(group: str) -> str:
+    """Return the topic of the dead letters of a group of services."""
+    return f"letters-{group}"
 
 
 def copied(library: str) -> str:

@@ -13,8 +13,19 @@ from interop.torture.checks.anomaly import Anomaly
 from interop.torture.checks.commits import check_commits, check_rising
 from interop.torture.checks.reads import check_reads
 from interop.torture.checks.records import check_records
+from interop.torture.checks.services import check_services
 from interop.torture.checks.transactions import check_copies, check_transactions
-from interop.torture.history import UNKNOWN, GroupHistory, Log, Logged, OffsetFetch, Reader, Writer, take_lines
+from interop.torture.history import (
+    UNKNOWN,
+    GroupHistory,
+    Log,
+    Logged,
+    OffsetFetch,
+    Reader,
+    ServiceMember,
+    Writer,
+    take_lines,
+)
 
 CLIENTS, OFFSETS, LOG = "clients.json", "offsets.jsonl", "log.jsonl"
 """Files of a run's directory: whose history is which, the committed offsets that were seen, the log at the end."""
@@ -34,13 +45,17 @@ class WriterFile(NamedTuple):
 
 
 class GroupFiles(NamedTuple):
-    """A group and the histories of its members; `target` is the topic that copiers write, whose histories are not."""
+    """A group and the histories of its members; `target` is the topic that copiers write, whose histories are not.
+
+    Members are services where there is a topic for their dead letters.
+    """
 
     name: str
     topic: str
     is_read_committed: bool
     members: list[str]
     target: str | None = None
+    letters: str | None = None
 
 
 @dataclass(slots=True)
@@ -65,6 +80,7 @@ class Evidence:
     writers: list[Writer]
     groups: list[GroupHistory]
     targets: Mapping[str, str]  # what the copiers of a group write
+    letters: Mapping[str, str]  # where the services of a group write dead letters
     log: Log
 
     @classmethod
@@ -88,7 +104,9 @@ class Evidence:
             raise NoEvidence(missing) from None
         except (ValueError, TypeError, KeyError) as error:
             raise NoEvidence(f"{folder} has files that no run has written: {error!r}") from None
-        return cls(writers, groups, {each.name: each.target for each in files if each.target is not None}, log)
+        targets = {each.name: each.target for each in files if each.target is not None}
+        letters = {each.name: each.letters for each in files if each.letters is not None}
+        return cls(writers, groups, targets, letters, log)
 
     def judge(self) -> Iterator[Anomaly]:
         """Yield each promise that was broken."""
@@ -99,13 +117,23 @@ class Evidence:
             if group.name in self.targets:
                 yield from check_rising(group)
                 yield from check_copies(group, self.targets[group.name], self.log)
+                continue
+            yield from check_commits(group)
+            if group.name in self.letters:
+                yield from check_services(group, self.letters[group.name], self.log)
             else:
                 yield from check_reads(group, self.log)
-                yield from check_commits(group)
 
     def counts(self) -> Counter[str]:
         """Return how much was tried, by what it is."""
         readers = [reader for group in self.groups for reader in group.readers]
+        handled = Counter(
+            (group.name, each.partition, each.offset)
+            for group in self.groups
+            for each in group.handlings()
+            if each.is_done
+        )
+        failed = [each for group in self.groups for each in group.handlings() if each.has_failed]
         targets = set(self.targets.values())
         return Counter(
             {
@@ -113,6 +141,9 @@ class Evidence:
                 "records acknowledged": sum(writer.acknowledged for writer in self.writers),
                 "records read": sum(len(span) for reader in readers for span in reader.spans),
                 "records copied": sum(len(records) for (topic, _), records in self.log.items() if topic in targets),
+                "records handled": len(handled),
+                "records handled again": sum(handled.values()) - len(handled),
+                "calls of handlers that failed": len(failed),
                 "transactions": sum(len(writer.transactions) for writer in self.writers),
                 "commits acknowledged": sum(c.acked_s < UNKNOWN for reader in readers for c in reader.commits),
                 "committed offsets seen": sum(len(group.fetches) for group in self.groups),
@@ -131,7 +162,8 @@ def _writer(folder: Path, of: WriterFile) -> Writer:
 def _group(folder: Path, of: GroupFiles) -> GroupHistory:
     history = GroupHistory(of.name, of.topic)
     for name in of.members:
-        reader = Reader(Path(name).stem, of.topic, of.is_read_committed)
+        kind = Reader if of.letters is None else ServiceMember
+        reader = kind(Path(name).stem, of.topic, of.is_read_committed)
         with (folder / name).open() as lines:
             take_lines(reader, lines)
         history.readers.append(reader)

@@ -16,6 +16,7 @@ class Kind(StrEnum):
     CUT = "cut connections"
     HOSTILE = "hostile bytes"
     MEMBER = "kill a consumer"
+    SERVICE = "end a service"
 
 
 RULES = {
@@ -25,4 +26,5 @@ RULES = {
     Kind.CUT: Rule(7, 0, 0),
     Kind.HOSTILE: Rule(1.5, 0, 0),
     Kind.MEMBER: Rule(30, 0, 0),
+    Kind.SERVICE: Rule(8, 0, 0),  # half of them by SIGTERM
 }

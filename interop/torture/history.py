@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,7 +16,24 @@ from interop.account import Row
 UNKNOWN = math.inf
 """When an operation was acknowledged whose outcome is unknown."""
 
+KEYS = 4
+"""How many keys each writer has."""
+
+ATTEMPTS = 3
+"""How often services handle a record before it is a dead letter."""
+
 Place = tuple[str, int]  # topic, partition
+
+
+def key_of(value: str) -> str:
+    """Return the key of a record by its value, which is WRITER:PARTITION:NUMBER."""
+    writer, _, number = value.split(":")
+    return f"{writer}-{int(number) % KEYS}"
+
+
+def is_poisoned(value: str) -> bool:
+    """Whether services fail with a record each time, and try no second time."""
+    return int(value.rpartition(":")[2]) % 50 == 7
 
 
 class Logged(NamedTuple):
@@ -137,6 +154,78 @@ class Reader:
 
 
 @dataclass(slots=True)
+class Handling:
+    """One call of a handler. `ended_s` is `UNKNOWN` where it never ended, `is_done` whether it returned."""
+
+    partition: int
+    offset: int
+    value: str
+    began_s: float
+    ended_s: float = UNKNOWN
+    is_done: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it raised an exception."""
+        return self.ended_s != UNKNOWN and not self.is_done
+
+
+@dataclass(slots=True)
+class Ownership:
+    """How long a member had a partition. `why` it ended is "revoked", "lost", or "" where the member was killed."""
+
+    began_s: float
+    ended_s: float = UNKNOWN
+    why: str = ""
+
+
+@dataclass(slots=True)
+class CommitAttempt:
+    """A commit of a service. `ended_s` is when it was answered or abandoned; `UNKNOWN` where the member ended first."""
+
+    partitions: frozenset[int]
+    sent_s: float
+    ended_s: float = UNKNOWN
+    is_acked: bool = False
+
+
+@dataclass(slots=True)
+class ServiceMember(Reader):
+    """What one member of a service has done. `turns` are when its event loop was free, some ten times a second."""
+
+    handlings: list[Handling] = field(default_factory=list)
+    owned: dict[int, list[Ownership]] = field(default_factory=dict)
+    attempts: list[CommitAttempt] = field(default_factory=list)
+    turns: list[float] = field(default_factory=list)
+    ended_s: float = 0.0
+    _running: dict[tuple[int, int], Handling] = field(default_factory=dict)
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take in one line of the service (see interop/torture/service.py)."""
+        self.ended_s = at_s = event["at_s"]
+        match event:
+            case {"event": "began", "partition": partition, "offset": offset, "value": value}:
+                self.handlings.append(handling := Handling(partition, offset, value, at_s))
+                self._running[partition, offset] = handling
+            case {"event": "handled" | "failed" as how, "partition": partition, "offset": offset}:
+                handling = self._running.pop((partition, offset))
+                handling.ended_s, handling.is_done = at_s, how == "handled"
+            case {"event": "assigned", "partitions": partitions}:
+                for each in partitions:
+                    self.owned.setdefault(each, []).append(Ownership(at_s))
+            case {"event": "revoked" | "lost" as why, "partitions": partitions}:
+                for each in partitions:
+                    self.owned[each][-1].ended_s, self.owned[each][-1].why = at_s, why
+            case {"event": "committing", "offsets": offsets}:
+                self.attempts.append(CommitAttempt(frozenset(map(int, offsets)), at_s))
+            case {"event": "committed" | "refused" as how}:
+                self.attempts[-1].ended_s, self.attempts[-1].is_acked = at_s, how == "committed"
+            case {"event": "turn"}:
+                self.turns.append(at_s)
+        Reader.take(self, event)  # the commits
+
+
+@dataclass(slots=True)
 class GroupHistory:
     """One group: its members of all times, and its committed offsets as they were seen by another client."""
 
@@ -144,6 +233,12 @@ class GroupHistory:
     topic: str
     readers: list[Reader] = field(default_factory=list)
     fetches: list[OffsetFetch] = field(default_factory=list)
+
+    def handlings(self) -> Iterator[Handling]:
+        """Yield the calls of handlers of its members, where these are services."""
+        for reader in self.readers:
+            if isinstance(reader, ServiceMember):
+                yield from reader.handlings
 
     @property
     def final(self) -> dict[int, int]:

@@ -84,11 +84,13 @@ class Run:
         stack.callback(lambda: broker.child.kill())  # noqa: PLW0108 - the one that runs then
         broker.wait_until_ready()
         names = [*clients.TOPICS, *map(clients.copied, clients.COPIERS), TRAMPLED]
+        through = f"127.0.0.1:{self._proxy.port}"
+        bootstraps = (through, broker.bootstrap)
+        self.services = clients.services(bootstraps, folder)
+        names += map(clients.letters, self.services)
         with Admin(broker.bootstrap) as admin:
             for name in names:
                 admin.create_topic(name, partitions=clients.PARTITIONS)
-        through = f"127.0.0.1:{self._proxy.port}"
-        bootstraps = (through, broker.bootstrap)
         self.writers = clients.writers(bootstraps, self._seed, folder)
         self.copiers = clients.copiers(bootstraps, folder)
         self.members: list[tuple[Group, clients.GroupPlan]] = []
@@ -98,7 +100,8 @@ class Run:
             program.start()
             stack.callback(program.kill)
         self.groups = [GroupHistory(group.name, plan.topic) for group, plan in self.members]
-        self.groups += [GroupHistory(each.name, clients.ONCE) for each in self.copiers]
+        names = [*self.services, *(each.name for each in self.copiers)]
+        self.groups += [GroupHistory(name, clients.ONCE) for name in names]
         stack.enter_context(OffsetWatch(broker.bootstrap, self.groups, folder / OFFSETS))
 
     def _start_members(self, bootstraps: tuple[str, str]) -> None:
@@ -122,8 +125,13 @@ class Run:
 
     @property
     def programs(self) -> list[clients.Program]:
-        """Writers and copiers."""
-        return [program for program, *_ in self.writers] + self.copiers
+        """Writers, copiers and services."""
+        return [program for program, *_ in self.writers] + self.copiers + self.served
+
+    @property
+    def served(self) -> list[clients.Program]:
+        """The services of all groups."""
+        return [each for of_group in self.services.values() for each in of_group]
 
     # --- faults
 
@@ -164,6 +172,9 @@ class Run:
                 return self._hostile.connections > before
             case Kind.MEMBER:
                 self._replace_member(choice)
+            case Kind.SERVICE:
+                number, is_killed = divmod(int(choice * 2 * len(self.served)), 2)
+                self.served[number].replace(is_killed=bool(is_killed))
             case _:
                 return False
         return True
@@ -240,7 +251,7 @@ class Run:
             self._disk.free()
         self._hostile.close()
         self._kill_and_start()
-        self._supervised = list(self.copiers)
+        self._supervised = self.copiers + self.served
         for program, *_ in self.writers:
             program.child.stop(90)
 
@@ -323,14 +334,14 @@ class Run:
     def stop(self) -> dict[Place, list[Logged]]:
         """Stop all clients, kill the broker once more, read its log, stop it cleanly and verify its files."""
         self._supervised = []
-        for copier in self.copiers:
-            copier.child.stop(60)
+        for program in self.copiers + self.served:
+            program.stop(60)
         for group, _ in self.members:
             for member in list(group.members):
                 with suppress(AssertionError):  # another's library may hang; its history is whole all the same
                     group.leave(member)
         self._kill_and_start()
-        log = self.log([*clients.TOPICS, *map(clients.copied, clients.COPIERS)])
+        log = self.log([*clients.TOPICS, *map(clients.copied, clients.COPIERS), *map(clients.letters, self.services)])
         if code := self.broker.child.stop(60):
             self.anomalies.append(Anomaly(Name.BROKER_ENDED, "broker", f"exit code {code} after SIGTERM"))
         self.anomalies += (Anomaly(Name.TRACEBACK, "broker", text) for text in self.broker.tracebacks())
@@ -360,6 +371,16 @@ class Run:
                 [member.child.output.name for member in group.gone + group.members],
             )
             for group, plan in self.members
+        ]
+        groups += [
+            GroupFiles(
+                name,
+                clients.ONCE,
+                False,
+                [child.output.name for program in programs for child in program.children],
+                letters=clients.letters(name),
+            )
+            for name, programs in self.services.items()
         ]
         groups += [GroupFiles(each.name, clients.ONCE, True, [], clients.copied(each.library)) for each in self.copiers]
         Clients(writers, groups).write(self._folder, log)

@@ -26,7 +26,7 @@ async def _write(chosen: Options, report: Report) -> None:
         while not report.is_over:
             if not report.is_full:
                 for each in report.round():
-                    sent = await producer.send(chosen.topic, each.value, chosen.name.encode(), partition=each.partition)
+                    sent = await producer.send(chosen.topic, each.value, each.key, partition=each.partition)
                     sent.add_done_callback(partial(_delivered, report, each))
             await asyncio.sleep(PAUSE_S)
     finally:

@@ -36,7 +36,7 @@ def _write(chosen: Options, report: Report) -> None:
         while not report.is_over:
             if not report.is_full:
                 for each in report.round():
-                    sent = producer.send(chosen.topic, each.value, chosen.name.encode(), partition=each.partition)
+                    sent = producer.send(chosen.topic, each.value, each.key, partition=each.partition)
                     sent.add_callback(partial(_delivered, report, each))
                     sent.add_errback(report.unknown)
             time.sleep(PAUSE_S)

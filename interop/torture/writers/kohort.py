@@ -31,7 +31,7 @@ def _producer(chosen: Options) -> Producer:
 
 async def _send(producer: Producer, chosen: Options, report: Report, records: list[Numbered]) -> None:
     for each in records:
-        delivery = await producer.send(chosen.topic, each.value, chosen.name.encode(), partition=each.partition)
+        delivery = await producer.send(chosen.topic, each.value, each.key, partition=each.partition)
         asyncio.ensure_future(delivery).add_done_callback(partial(_delivered, report, each))
 
 

@@ -40,7 +40,7 @@ def _delivered(report: Report, record: Numbered, error: KafkaError | None, messa
 def _send(producer: Producer, chosen: Options, report: Report, records: list[Numbered]) -> None:
     for each in records:
         delivered = partial(_delivered, report, each)
-        producer.produce(chosen.topic, each.value, chosen.name, partition=each.partition, on_delivery=delivered)
+        producer.produce(chosen.topic, each.value, each.key, partition=each.partition, on_delivery=delivered)
 
 
 def _write(chosen: Options, report: Report) -> None:

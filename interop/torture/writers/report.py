@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass
 from random import Random
 
+from interop.torture.history import key_of
+
 OUTSTANDING = 400
 """A writer waits while so many of its records are neither acknowledged nor failed."""
 
@@ -52,6 +54,11 @@ class Numbered:
     partition: int
     number: int
     value: bytes
+
+    @property
+    def key(self) -> bytes:
+        """Its key, one of a few."""
+        return key_of(self.value.decode()).encode()
 
 
 class Report:
