@@ -84,6 +84,30 @@ def test_what_waits_in_a_retry_topic_is_handled_whatever_fails(world: World) -> 
     assert not lost, f"never handled: {lost[:5]}"
 
 
+@kohort.sim.world(seeds=1, faults=None, keys=key_of, instances=1)
+def test_a_stop_cancels_calls_while_there_is_time_to_leave_the_group(world: World) -> None:
+    took_s: list[float] = []
+
+    async def app(_: Instance) -> None:
+        began = asyncio.Event()
+
+        async def handler(_: Record) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        async with world.consumer("orders") as consumer, asyncio.TaskGroup() as tasks:
+            tasks.create_task(consumer.process(handler))
+            await began.wait()
+            stopped_s = world.now
+            await consumer.stop(timeout_ms=5_000)
+            took_s.append(world.now - stopped_s)
+
+    world.start(app)
+    world.send("orders", b"1", partition=0)
+    world.run(30)
+    assert 4 <= took_s[0] < 4.5, "cancelled after 4 s, and the coordinator answers at once"
+
+
 @kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)
 def test_a_kill_repeats_what_ran_and_what_finished_within_a_commit(world: World) -> None:
     service, random = Service(world), Random(world.seed)

@@ -138,7 +138,8 @@ class Consumer(Generic[K, V]):
     ) -> None:
         """Commit, give the partitions back, leave the group and end everything; a second time does nothing.
 
-        It takes at most `timeout_ms`, also where no broker answers; to cancel it ends everything at once. `is_finished`
+        It takes at most `timeout_ms`, also where no broker answers; to cancel it ends everything at once. Calls of the
+        handler of `process` have four fifths of it to finish, if `revocation_timeout_ms` is not less. `is_finished`
         is whether the records returned last count as finished. `leave_group` (KIP-1092): True leaves for good,
         False stays until the session ends, None leaves unless there is a `group_instance_id`.
         """
@@ -150,10 +151,12 @@ class Consumer(Generic[K, V]):
         if is_finished:
             self._partitions.mark_consumed()
         self._gate.records_finished()
-        self._changed.notify()
         now_s = asyncio.get_running_loop().time()
-        # What is left after the commits is the listener's, and LeaveGroup's, which is given five seconds.
-        self._commits.deadline_s = now_s + limit_s - min(5.0, limit_s / 4)
+        if (processor := self._callbacks.processor) is not None:
+            processor.deadline_s = now_s + limit_s * 4 / 5
+        # What is left after the commits is the listener's, and LeaveGroup's.
+        self._commits.deadline_s = now_s + limit_s - min(5.0, limit_s / 10)
+        self._changed.notify()
         try:
             async with asyncio.timeout_at(now_s + limit_s) as limit:
                 await self._commits.wait_for_begun()

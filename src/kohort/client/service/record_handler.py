@@ -75,15 +75,11 @@ class RecordHandler:
         return Consumer(*self.topics, **{**connection, "client_id": client_id, **self._settings})
 
     async def process(
-        self, consumer: Consumer[Any, Any], outputs: Sequence[ResultTopic], producer: Producer | None, limit_ms: int
+        self, consumer: Consumer[Any, Any], outputs: Sequence[ResultTopic], producer: Producer | None
     ) -> None:
-        """Handle the records of a consumer until it stops; handlers have `limit_ms` to finish where it does.
-
-        Raises as `Consumer.process`.
-        """
+        """Handle the records of a consumer until it stops. Raises as `Consumer.process`."""
         checked = self._checked
         how: ProcessOptions = {**self._how, "concurrency": checked.at_once}
-        how["revocation_timeout_ms"] = min(checked.revocation_timeout_ms, limit_ms)
         given = how.pop("executor", None)
         executor = given if checked.is_coroutine or given is not None else ThreadPoolExecutor(checked.at_once, THREADS)
         try:

@@ -72,7 +72,7 @@ class RunningService:
     async def stop(self) -> None:
         """End all: running handlers finish, what they did is committed, the members leave their groups.
 
-        It takes at most the timeout of this service; handlers have four fifths of it, and are cancelled then.
+        It takes at most the timeout of this service; handlers have three quarters of it, and are cancelled then.
         """
         if self._is_stopping:
             return
@@ -103,7 +103,7 @@ class RunningService:
         log.info("%s: %s in group %s", handler.name, ", ".join(map(str, handler.topics)), consumer.group_id)
         try:
             outputs = self._service.outputs_of(handler)
-            await handler.process(consumer, outputs, self._producer, self._stop_timeout_ms * 4 // 5)
+            await handler.process(consumer, outputs, self._producer)
         finally:
             await self._stop(consumer)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ class _Run:
 class Processor:
     """The work of one `process`. `changed` is notified when there may be room again, and when a failure ends it all.
 
-    `commit` is that of `PromptCommits`. More than 20 attributes: settings, counts, and the parts of the work.
+    `commit` is that of `PromptCommits`. `deadline_s` is when calls are cancelled because the consumer stops.
+    More than 20 attributes: settings, counts, and the parts of the work.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Processor:
         self._workers = BackgroundTasks("kohort handler")
         self._watching = asyncio.create_task(self._watch(), name="kohort handlers watch")
         self._releasing = 0
+        self.deadline_s = math.inf
         self._failure: BaseException | None = None
         self._threads: ThreadPoolExecutor | None = None
         self._wall_ms = wall_clock()
@@ -214,8 +217,10 @@ class Processor:
         until_s = loop.time() + self._settings.revocation_timeout_ms / 1000
         self._releasing += 1
         try:
-            while (runs := self._runs_of(works)) and loop.time() < until_s and not is_lost():
-                await self._changed.wait(until_s)
+            while (runs := self._runs_of(works)) and not is_lost():
+                if loop.time() >= (due_s := min(until_s, self.deadline_s)):
+                    break
+                await self._changed.wait(due_s)
         finally:
             self._releasing -= 1
         for work in works:  # which two may wait for: a rebalance, and the end of `process`

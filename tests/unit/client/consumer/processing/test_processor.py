@@ -88,3 +88,26 @@ def test_a_member_that_is_fenced_while_its_partitions_are_revoked_waits_for_thei
         await processor.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_consumer_that_stops_waits_for_calls_until_its_own_deadline() -> None:
+    async def scenario() -> None:
+        began = asyncio.Event()
+
+        async def handler(_: Record[Any, Any]) -> None:
+            began.set()
+            await asyncio.Event().wait()
+
+        processor, _, changed = processor_of(ProcessSettings(handler=handler, revocation_timeout_ms=3_600_000))
+        async with asyncio.timeout(10):
+            processor.add(one_record(T0))
+            await began.wait()
+            release = asyncio.create_task(processor.release([T0]))
+            await asyncio.sleep(0)
+            processor.deadline_s = asyncio.get_running_loop().time()  # a revocation waits when `stop` is called
+            changed.notify()
+            await release
+        assert not processor.running
+        await processor.stop()
+
+    asyncio.run(scenario())
