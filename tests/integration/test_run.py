@@ -210,13 +210,15 @@ async def repeat(record: Record) -> str:
     assert sum(programs.committed("taken").values()) == 0
 
 
-def test_results_have_the_key_of_their_record_or_one_of_their_own(programs: Programs) -> None:
-    for topic in ("numbers", "doubled", "even"):
-        programs.topic(topic, 4 if topic == "numbers" else 0)
-    programs.write("""
-@app.produce("even", value_serializer=str.encode, key=lambda text: text[:1].encode())
-@app.produce("doubled", value_serializer=str.encode)
-@app.consume("numbers", group_id="numbers", auto_offset_reset="earliest")
+@pytest.mark.parametrize("how", ["", ", exactly_once=True"])
+def test_results_have_the_key_of_their_record_or_one_of_their_own(programs: Programs, how: str) -> None:
+    numbers, doubled, even = (f"{name}-{len(how)}" for name in ("numbers", "doubled", "even"))
+    for topic in (numbers, doubled, even):
+        programs.topic(topic, 4 if topic == numbers else 0)
+    programs.write(f"""
+@app.produce("{even}", value_serializer=str.encode, key=lambda text: text[:1].encode())
+@app.produce("{doubled}", value_serializer=str.encode)
+@app.consume("{numbers}", group_id="{numbers}", auto_offset_reset="earliest"{how})
 def double(record: Record) -> str | None:
     os.write(1, b"handled\\n")
     return None if record.value == b"0" else str(2 * int(record.value))
@@ -233,10 +235,10 @@ def double(record: Record) -> str | None:
                 programs.kohort("consume", topic, "--from-beginning", "--json", "--max", "3").out.splitlines(),
             )
         )
-        for topic in ("doubled", "even")
+        for topic in (doubled, even)
     }
-    assert found["doubled"] == [("k1", "2"), ("k2", "4"), ("k3", "6")]
-    assert found["even"] == [("2", "2"), ("4", "4"), ("6", "6")]
+    assert found[doubled] == [("k1", "2"), ("k2", "4"), ("k3", "6")]
+    assert found[even] == [("2", "2"), ("4", "4"), ("6", "6")]
 
 
 def test_log_lines_are_objects_with_the_record_that_they_are_about(programs: Programs) -> None:

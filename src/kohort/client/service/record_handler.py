@@ -11,9 +11,9 @@ from functools import partial, wraps
 from typing import Any
 
 from kohort.client.consumer.consumer import Consumer
+from kohort.client.consumer.processing.copies import OutputRecord
 from kohort.client.consumer.processing.process_settings import ProcessOptions, ProcessSettings
 from kohort.client.consumer.topic_subscription import Topic
-from kohort.client.producer.accumulator import Delivery
 from kohort.client.producer.producer import Producer
 from kohort.client.record import Record
 from kohort.client.service.record_context import CURRENT
@@ -30,10 +30,10 @@ class ResultTopic:
     key: Callable[[Any], bytes | None] | None
     value_serializer: Callable[[Any], bytes | None] | None
 
-    async def send(self, producer: Producer, record: Record[Any, Any], result: Any) -> Delivery:
-        """Put a result into a batch. Raises as `Producer.send`, and what the functions raise."""
+    def output(self, record: Record[Any, Any], result: Any) -> OutputRecord:
+        """Return what is to be written of a result. Raises TypeError, and what the functions raise."""
         value = result if self.value_serializer is None else self.value_serializer(result)
-        return await producer.send(self.topic, value, record.key if self.key is None else self.key(result))
+        return OutputRecord(self.topic, value, record.key if self.key is None else self.key(result))
 
 
 class RecordHandler:
@@ -58,6 +58,11 @@ class RecordHandler:
     def name(self) -> str:
         """The name of the function."""
         return self._checked.name
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether results are written in the transactions of `process`, without a producer of the service."""
+        return self._checked.exactly_once
 
     def check_outputs(self, outputs: Sequence[ResultTopic]) -> None:
         """Refuse outputs that could not get a key or a record. Raises TypeError."""
@@ -92,8 +97,11 @@ class RecordHandler:
     def _with_record(
         self, executor: Executor | None, outputs: Sequence[ResultTopic], producer: Producer | None
     ) -> Callable[[Any], Any]:
-        """Return the function as a coroutine function that names its record to the log, and sends its results."""
-        function = self.function
+        """Return the function as a coroutine function that names its record to the log, and sends its results.
+
+        Exactly once it returns them to `process`, which writes them.
+        """
+        function, is_exactly_once = self.function, self.is_exactly_once
 
         @wraps(function)
         async def called(given: Any) -> Any:
@@ -106,10 +114,15 @@ class RecordHandler:
                     if isinstance(executor, ThreadPoolExecutor):  # a context cannot go to another process
                         call = partial(copy_context().run, call)
                     result = await asyncio.get_running_loop().run_in_executor(executor, call)
-                if result is not None and producer is not None:
-                    for delivery in [await each.send(producer, given, result) for each in outputs]:
-                        await delivery
-                return None if outputs else result  # what `process` itself makes of a result is its own
+                if not outputs:
+                    return result  # what `process` itself makes of it is its own
+                written = [] if result is None else [each.output(given, result) for each in outputs]
+                if is_exactly_once:
+                    return written
+                assert producer is not None, "a service with outputs has a producer"
+                for delivery in [await producer.send(each.topic, each.value, each.key) for each in written]:
+                    await delivery
+                return None
             finally:
                 CURRENT.reset(token)
 

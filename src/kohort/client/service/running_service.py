@@ -42,7 +42,7 @@ class RunningService:
         self._on_stopping = on_stopping
         connection = {**service.settings, **settings}
         self._consumers = {each: each.consumer(connection) for each in service.handlers}
-        is_producing = any(service.outputs_of(each) for each in service.handlers)
+        is_producing = any(service.outputs_of(each) and not each.is_exactly_once for each in service.handlers)
         self._producer: Producer | None = Producer(**connection) if is_producing else None
         self._starting: dict[Consumer[Any, Any], asyncio.Task[None]] = {}
         self._is_stopping = False

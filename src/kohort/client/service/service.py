@@ -118,8 +118,8 @@ class Service:
     ) -> Any:
         """Have what a function of `consume` returns sent to a topic; None is not sent.
 
-        The record that it was called with is finished once the result is written. The result has the record's key,
-        or what `key` makes of the result.
+        The record that it was called with is finished once the result is written, with `exactly_once` in the same
+        transaction. The result has the record's key, or what `key` makes of the result.
         """
 
         def decorate(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
