@@ -212,7 +212,10 @@ def test_a_member_that_does_not_know_the_metadata_reads_again_from_the_committed
     run(scenario)
 
 
-def test_where_the_broker_takes_less_metadata_what_fits_is_committed(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_where_the_broker_takes_less_metadata_what_fits_is_committed(
+    exactly_once: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     handled = Seen()
 
     async def every_second(record: Any) -> None:
@@ -222,7 +225,8 @@ def test_where_the_broker_takes_less_metadata_what_fits_is_committed(caplog: pyt
 
     async def scenario(broker: EmbeddedBroker) -> None:
         await write(broker, [b"v"] * 200)
-        async with processing(member(broker), every_second, revocation_timeout_ms=100):
+        how: dict[str, Any] = {"revocation_timeout_ms": 100, "exactly_once": exactly_once}
+        async with processing(member(broker), every_second, **how):
             await handled.until(lambda: len(handled) == 100)
         metadata = (await committed(broker))[T0].metadata
         assert 40 < len(metadata) <= 100

@@ -18,7 +18,7 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.finished_offsets import PREFIX, FinishedOffsets, shortened
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.processing.copies import CopyTransactions
-from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress
+from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, TransactionAbortable
 from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.synchronization import BackgroundTasks
 from kohort.member.rebalance_metrics import RebalanceMetrics
@@ -179,7 +179,7 @@ class OffsetCommits:
         async with self._order:
             began_s = asyncio.get_running_loop().time()
             if self.copies is not None:
-                offsets = await self.copies.commit(self._finished_now, self._finished_of)
+                offsets = await self._commit_copies(self.copies)
             left, done = offsets if self.copies is None else {}, dict(offsets)
             while left:
                 failed: CommitFailed | PartitionErrors | None = None
@@ -199,9 +199,26 @@ class OffsetCommits:
                     if state.position == committed.offset:
                         state.mark_consumed()  # the program committed it, finished by a later poll or not
 
-    def _finished_now(self) -> tuple[GroupMetadata, PartitionOffsets]:
-        offsets = self._partitions.finished()
-        return self._group.metadata_for(offsets), offsets
+    async def _commit_copies(self, copies: CopyTransactions) -> PartitionOffsets:
+        """Commit in a transaction, with less metadata where the broker takes no more. Raises as `copies.commit`."""
+        offsets: PartitionOffsets = {}
+
+        def offsets_now() -> tuple[GroupMetadata, PartitionOffsets]:
+            nonlocal offsets
+            offsets = self._partitions.finished()
+            return self._group.metadata_for(offsets), offsets
+
+        while True:
+            try:
+                return await copies.commit(offsets_now, self._finished_of)
+            except TransactionAbortable as error:
+                longest = max(offsets, key=lambda each: len(offsets[each].metadata), default=None)
+                if error.code is not ErrorCode.OFFSET_METADATA_TOO_LARGE or longest is None:
+                    raise
+                if not (sent := len(offsets[longest].metadata)):
+                    raise
+                if (finished := self._finished_of(longest)) is not None:
+                    _lower_limit(longest, finished, sent)
 
     def _finished_of(self, partition: TopicPartition) -> FinishedOffsets | None:
         return None if (state := self._partitions.get(partition)) is None else state.finished
@@ -216,11 +233,7 @@ class OffsetCommits:
             entry = offsets[partition]
             if not entry.metadata.startswith(PREFIX):
                 raise error  # written by the program
-            if state.finished.lower_limit(sent := len(entry.metadata)):
-                text = (
-                    "%s: the broker's offset.metadata.max.bytes is below %d: %d is tried, so fewer records run at once"
-                )
-                log.warning(text, partition, sent, state.finished.limit)
+            _lower_limit(partition, state.finished, len(entry.metadata))
             shorter[partition] = replace(entry, metadata=shortened(entry.offset, entry.metadata, state.finished.limit))
         return shorter
 
@@ -260,3 +273,10 @@ class OffsetCommits:
         if offsets:
             now_s = asyncio.get_running_loop().time()
             self._metrics.commit_answered(round((now_s - began_s) * 1000), int(now_s * 1000))
+
+
+def _lower_limit(partition: TopicPartition, finished: FinishedOffsets, refused: int) -> None:
+    """Write less metadata, because the broker refused so many bytes."""
+    if finished.lower_limit(refused):
+        text = "%s: the broker's offset.metadata.max.bytes is below %d: %d is tried, so fewer records run at once"
+        log.warning(text, partition, refused, finished.limit)
