@@ -24,6 +24,7 @@ from typing import Any
 from interop.unavailable import Unavailable
 
 from bench.assignors import assignors
+from bench.clients import clients
 from bench.codec_row import codec
 from bench.commit_cost import commit_cost
 from bench.coordinator import coordinator, coordinator_over_tls
@@ -71,6 +72,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "throughput-tls": throughput_over_tls,
     "transactions": transactions,
     "services": services,
+    "clients": clients,
     "streams": streams,
     "streams-join": streams_join,
     "gateway-settle": gateway_settle,
