@@ -1,7 +1,7 @@
 """Avro schemas: JSON text into nodes, with named types resolved and logical types checked.
 
-A logical type that the specification does not allow at its place is ignored, as the specification requires. Schemas
-that contain themselves are refused: a table has no such column.
+A logical type that the specification does not allow at its place is ignored, as the specification requires. A record
+that contains itself is refused unless it is asked for: a table has no such column.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record."""
+    """A record. One that contains itself does so in `fields` too, so it has no hash, and cannot be compared."""
 
     name: str
     aliases: tuple[str, ...]
@@ -96,9 +96,12 @@ Avro = Primitive | Fixed | Enum | Array | Map | Record | Union
 Named = Fixed | Enum | Record
 
 
-def parse_avro(text: str, referenced: Iterable[str] = ()) -> Avro:
-    """Parse a schema; `referenced` are the texts of schemas whose named types it uses. Raises ValueError."""
-    parser = _Parser()
+def parse_avro(text: str, referenced: Iterable[str] = (), *, may_recur: bool = False) -> Avro:
+    """Parse a schema; `referenced` are the texts of schemas whose named types it uses. Raises ValueError.
+
+    `may_recur` is whether a record may contain itself.
+    """
+    parser = _Parser(may_recur)
     for each in (*referenced, text):
         try:
             document = json.loads(each)
@@ -122,7 +125,8 @@ def label(node: Avro) -> str:
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, may_recur: bool) -> None:
+        self._may_recur = may_recur
         self._named: dict[str, Named | None] = {}
         """Named types by their full names; None while a type is being read."""
 
@@ -180,6 +184,9 @@ class _Parser:
 
     def _record(self, given: Mapping[str, Any], namespace: str, depth: int) -> Record:
         full, inside, aliases = self._begin(given, namespace)
+        found = Record(full, aliases, ())
+        if self._may_recur:
+            self._named[full] = found
         fields = []
         for each in _part(given, "fields", full):
             if not isinstance(each, dict) or not isinstance(each.get("name"), str) or "type" not in each:
@@ -188,7 +195,7 @@ class _Parser:
             fields.append(Field(each["name"], _words(each, "aliases"), kind, each.get("default", MISSING)))
         if len({each.name for each in fields}) < len(fields):
             raise ValueError(f"the Avro record {full} has two fields of one name")
-        found = Record(full, aliases, tuple(fields))
+        object.__setattr__(found, "fields", tuple(fields))  # they may have the record itself in them
         self._named[full] = found
         return found
 

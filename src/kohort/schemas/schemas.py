@@ -45,7 +45,7 @@ class Schemas:
         the types of the schemas `references`; JSON what JSON has. Protobuf needs the class `message` of the package
         `protobuf`. With `as_json` everything is what JSON can have: bytes are hex, times and decimals are texts.
         """
-        avro = None if reader is None else parse_avro(reader, references)
+        avro = None if reader is None else parse_avro(reader, references, may_recur=True)
         return SchemaDeserializer(self.registry, avro, message, as_json=as_json)
 
     def serializer(
@@ -87,7 +87,7 @@ class Schemas:
             registered = Registered(-1, kind, schema)
             used = [self.registry.version(each.subject, each.version) for each in references]
             texts = [text for each in used for text in (*each.references, each.text)]
-            avro = parse_avro(schema, dict.fromkeys(texts))
+            avro = parse_avro(schema, dict.fromkeys(texts), may_recur=True)
             name = avro.name if isinstance(avro, Record | Enum | Fixed) else ""
             encode = partial(avro_bytes, avro)
         subject = subject or subject_name(topic, name, strategy, which)
@@ -178,7 +178,7 @@ class SchemaDeserializer:
         if found.kind == "JSON":
             return json.loads
         if found.kind == "AVRO":
-            writer = parse_avro(found.text, found.references)
+            writer = parse_avro(found.text, found.references, may_recur=True)
             if self._as_json:
                 return partial(avro_value, writer)
             return partial(native_value, writer, reader=self._reader)

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 from kohort.schemas.avro_schema import parse_avro
-from kohort.schemas.avro_value import avro_value
+from kohort.schemas.avro_value import avro_bytes, avro_value, native_value
 
 LOGICAL = [
     ({"type": "int", "logicalType": "date"}, date(2026, 2, 28), "2026-02-28"),
@@ -49,6 +49,26 @@ def written(schema: Any, value: Any) -> bytes:
 @pytest.mark.parametrize(("schema", "value", "text"), [*LOGICAL, (NESTED, VALUE, VALUE)])
 def test_a_value_is_what_another_library_wrote(schema: Any, value: Any, text: Any) -> None:
     assert avro_value(parse_avro(json.dumps(schema)), written(schema, value)) == text
+
+
+@pytest.mark.parametrize(
+    ("own", "value"),
+    [
+        (["null", "Node"], {"value": 1, "more": {"value": 2, "more": None}}),
+        (
+            {"type": "array", "items": "Node"},
+            {"value": 1, "more": [{"value": 2, "more": []}, {"value": 3, "more": []}]},
+        ),
+    ],
+)
+def test_a_record_may_contain_itself(own: Any, value: Any) -> None:
+    fields = [{"name": "value", "type": "int"}, {"name": "more", "type": own}]
+    schema = {"type": "record", "name": "Node", "fields": fields}
+    node = parse_avro(json.dumps(schema), may_recur=True)
+    assert avro_bytes(node, value) == written(schema, value)
+    assert native_value(node, written(schema, value), node) == value
+    with pytest.raises(ValueError, match="contains itself"):
+        parse_avro(json.dumps(schema))
 
 
 def test_blocks_with_their_size_are_read() -> None:

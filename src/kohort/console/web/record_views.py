@@ -62,7 +62,7 @@ class _Schemas:
         kind = {"AVRO": "Avro", "JSON": "JSON", "PROTOBUF": "Protobuf"}.get(schema.kind, schema.kind)
         try:
             if schema.kind == "AVRO":
-                value = avro_value(parse_avro(schema.text, schema.references), content[_HEADER:])
+                value = avro_value(parse_avro(schema.text, schema.references, may_recur=True), content[_HEADER:])
             elif schema.kind == "JSON":
                 value = json.loads(content[_HEADER:])
             else:
