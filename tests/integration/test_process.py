@@ -401,6 +401,31 @@ def test_what_is_parked_waits_for_its_time_at_the_next_owner_too(broker: Embedde
     run(scenario)
 
 
+def test_a_retry_topic_that_is_deleted_is_named_with_the_records_that_waited_in_it(
+    broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(record: Any) -> None:
+        if record.value == b"bad":
+            raise ValueError(record.value)
+
+    async def scenario() -> None:
+        async with Admin(broker.bootstrap_servers) as admin:
+            await admin.create_topic("t.retry", 1)
+            await write(broker, [b"v", b"bad"])
+            policy, parked = Retry(["1h"], order="none", topic="t.retry"), TopicPartition("t.retry", 0)
+            service = member(broker, metadata_max_age_ms=100)
+            async with processing(service, handler, on_error=policy):
+                async with asyncio.timeout(PATIENCE_MS / 1000):
+                    while parked not in service.assignment() or await service.position(parked) < 1:
+                        await asyncio.sleep(0)
+                    await admin.delete_topic("t.retry")
+                    while "t.retry was deleted" not in caplog.text:
+                        await asyncio.sleep(0)
+        assert "1 records that waited in it are handled no more: t-0 at 1" in caplog.text
+
+    run(scenario)
+
+
 def test_what_handlers_return_and_dead_letters_are_in_one_transaction_with_the_offsets(broker: EmbeddedBroker) -> None:
     async def handler(record: Any) -> OutputRecord | list[OutputRecord] | None:
         if record.value == b"bad":

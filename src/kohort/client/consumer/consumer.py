@@ -300,7 +300,13 @@ class Consumer(Generic[K, V]):
             raise RuntimeError("this consumer runs another process")
         subscription = await self._read_too(settings.policies.retry_topics)
         processor = Processor(
-            settings, self._partitions, self._changed, self._config, self._metrics, self._commits.commit_finished
+            settings,
+            self._partitions,
+            self._changed,
+            self._config,
+            self._metrics,
+            self._commits.commit_finished,
+            self._is_gone,
         )
         self._callbacks.processor = self._metrics.handlers = processor
         self._commits.copies = processor.copies
@@ -322,6 +328,9 @@ class Consumer(Generic[K, V]):
             if subscription is not None and not self._is_stopping:
                 self._subscription.change(subscription)
                 await self._subscription.apply()
+
+    def _is_gone(self, topic: str) -> bool:
+        return self._cluster.view.is_gone(topic)
 
     async def _read_too(self, topics: frozenset[str]) -> TopicSubscription | None:
         """Subscribe to these topics too; return the subscription of before, where that changes it."""

@@ -60,8 +60,8 @@ class _Run:
 class Processor:
     """The work of one `process`. `changed` is notified when there may be room again, and when a failure ends it all.
 
-    `commit` is that of `PromptCommits`. `deadline_s` is when calls are cancelled because the consumer stops.
-    More than 20 attributes: settings, counts, and the parts of the work.
+    `commit` is that of `PromptCommits`, `is_gone` whether a topic is known not to exist, `deadline_s` when calls are
+    cancelled because the consumer stops. More than 20 attributes: settings, counts, and the parts of the work.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Processor:
         config: ConsumerConfig,
         metrics: ConsumerMetrics,
         commit: Callable[[], Awaitable[bool]],
+        is_gone: Callable[[str], bool],
     ) -> None:
         self._settings = settings
         self._is_coroutine = settings.is_coroutine
@@ -79,6 +80,7 @@ class Processor:
         self._changed = changed
         self._deserializers = config.deserializers
         self._metrics = metrics
+        self._is_gone = is_gone
         self._commits = PromptCommits(commit, settings.at_once)
         self.copies = CopyTransactions(config, self._end_with) if settings.exactly_once else None
         self._writer = FailedRecordWriter(config, config.group_id or "", self.copies)
@@ -425,9 +427,16 @@ class Processor:
             else:
                 timer.cancel()
                 del self._waiting[timer]
+        deleted: dict[str, list[str]] = {}
         for timer in [timer for timer, item in self._parked.items() if item.work.is_dropped]:
             timer.cancel()
-            self._count_parked(-self._parked.pop(timer).size)
+            item = self._parked.pop(timer)
+            self._count_parked(-item.size)
+            if self._is_gone(topic := item.work.partition.topic):
+                deleted.setdefault(topic, []).append(f"{item.record.topic_partition} at {item.record.offset}")
+        for topic, places in deleted.items():
+            text = "the retry topic %s was deleted: %d records that waited in it are handled no more: %s"
+            log.error(text, topic, len(places), ", ".join(sorted(places)))
 
     def _come_back(self, items: list[WorkItem]) -> None:
         """Have records handled once more, but for those of partitions that were released: a batch may have both."""

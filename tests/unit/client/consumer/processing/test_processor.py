@@ -35,7 +35,7 @@ def processor_of(settings: ProcessSettings) -> tuple[Processor, PartitionTable, 
     table.add([T0, T1])
     config = ConsumerConfig(bootstrap_servers="h:9092", group_id="g")
     metrics = ConsumerMetrics(RebalanceMetrics(300_000))
-    return Processor(settings, table, changed, config, metrics, take_all), table, changed
+    return Processor(settings, table, changed, config, metrics, take_all, {"gone"}.__contains__), table, changed
 
 
 def test_a_call_that_is_cancelled_for_one_partition_is_made_again_for_the_records_of_the_others() -> None:
