@@ -92,7 +92,7 @@ release: .venv/release ## wheel, source distribution, SBOMs and checksums in dis
 
 workflows: .venv/release ## checks of the workflows (zizmor, and actionlint where Go is) and of the Containerfile (hadolint)
 	$(BIN)/zizmor --offline --quiet --no-progress .github/workflows
-	$(BIN)/hadolint deploy/Containerfile
+	$(BIN)/hadolint deploy/Containerfile deploy/service/Containerfile
 	@if command -v go >/dev/null; then go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12; else echo "Go is not installed: actionlint did not run"; fi
 
 audit: .venv/bin/python ## known vulnerabilities of what requirements/ pins, by pip-audit

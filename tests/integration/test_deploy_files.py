@@ -58,7 +58,7 @@ def test_a_unit_of_systemd_starts_a_command(unit: Path) -> None:
     read.optionxform = str  # type: ignore[assignment,method-assign]
     read.read(unit)
     program, *words = shlex.split(read["Service"]["ExecStart"])
-    assert (Path(program).name, f"kohort-{words[0]}") == ("kohort", unit.stem)
+    assert (Path(program).name, f"kohort-{words[0]}") == ("kohort", unit.stem.removesuffix("@"))
     assert parsed(words).run
 
 
@@ -68,6 +68,14 @@ def test_the_image_starts_a_command_with_the_port_that_its_health_check_asks() -
     [health] = set(re.findall(r"http://127\.0\.0\.1:(\d+)/live", text))
     assert start.metrics[1] == int(health)
     assert f'"http://127.0.0.1:{health}/live"' in (DEPLOY / "image" / "health.py").read_text(encoding="utf-8")
+
+
+def test_the_image_of_a_service_starts_it_with_the_port_that_its_health_check_asks() -> None:
+    text = (DEPLOY / "service" / "Containerfile").read_text(encoding="utf-8")
+    start = parsed(json.loads(re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)[0]))
+    assert re.findall(r"KOHORT_HEALTH=http://127\.0\.0\.1:(\d+)/live", text) == [str(start.listen[1])]
+    version = re.findall(r"^FROM kohort:(.*)$", text, re.MULTILINE)
+    assert version == re.findall(r"KOHORT_IMAGE:-kohort:(.*)\}", COMPOSE["x-kohort"]["image"])
 
 
 def schema(chart: str) -> dict[str, Any]:
@@ -83,7 +91,7 @@ def test_settings_that_the_gateways_chart_takes_are_settings_of_a_gateway() -> N
     assert GatewaySettings(**read_settings({**values["settings"], "policies": values["policies"]}))
 
 
-@pytest.mark.parametrize("chart", ["kohort-gateway", "kohort-exporter"])
+@pytest.mark.parametrize("chart", ["kohort-gateway", "kohort-exporter", "kohort-run"])
 def test_a_chart_gives_options_that_exist_and_documents_every_value(chart: str) -> None:
     templates = "\n".join(
         path.read_text(encoding="utf-8") for path in (DEPLOY / "helm" / chart).glob("templates/*.yaml")

@@ -29,6 +29,9 @@ EVERYTHING = {
         "--set", "commandConfig.existingSecret=c,serviceMonitor.enabled=true,serviceMonitor.labels.release=prometheus",
         "--set-string", "group=billing-.*|a: b",
     ),
+    "kohort-run": (
+        "--set", "commandConfig.existingSecret=c,serviceMonitor.enabled=true,replicas=3,env[0].name=A,env[0].value=b",
+    ),
 }  # fmt: skip
 
 
