@@ -18,7 +18,7 @@ from tests.sim.process_programs import (
 )
 
 import kohort.sim
-from kohort import Record, Retry
+from kohort import DeadLetter, Record, Retry, TopicPartition
 from kohort.sim import Instance, World
 
 REPEATED_S = 0.11
@@ -106,6 +106,28 @@ def test_a_stop_cancels_calls_while_there_is_time_to_leave_the_group(world: Worl
     world.send("orders", b"1", partition=0)
     world.run(30)
     assert 4 <= took_s[0] < 4.5, "cancelled after 4 s, and the coordinator answers at once"
+
+
+@kohort.sim.world(seeds=1, faults=None, keys=key_of, instances=1, topics={"orders": 1, "letters": 1})
+def test_the_first_dead_letter_waits_for_a_broker_that_is_down(world: World) -> None:
+    began: list[int] = []
+
+    async def app(_: Instance) -> None:
+        async def handler(order: Record) -> None:
+            began.append(order.offset)
+            await asyncio.sleep(5)
+            raise ValueError
+
+        async with world.consumer("orders") as consumer:
+            await consumer.process(handler, on_error=DeadLetter("letters"))
+
+    world.start(app)
+    world.send("orders", b"1")
+    while not began:
+        world.run(0.1)
+    world.restart_broker(seconds=90)
+    world.run(180)
+    assert world.end_offsets[TopicPartition("letters", 0)] == 1
 
 
 @kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import fields
 
+from kohort.client.cluster.retry import Waits, retry
 from kohort.client.consumer.processing.copies import CopyTransactions, OutputRecord
 from kohort.client.consumer.processing.retry_topic import headers_of
 from kohort.client.consumer.processing.schedule import WorkItem
 from kohort.client.producer.producer import Producer
 from kohort.client.settings import ClientConfig
 from kohort.model.errors import KafkaError
+
+_CONNECTING_MS = 120_000
+"""How long brokers that cannot be reached are waited for: as long as a record is tried afterwards."""
 
 
 def dead_letter_headers(item: WorkItem, error: Exception, group: str) -> list[tuple[str, bytes | None]]:
@@ -79,6 +83,6 @@ class FailedRecordWriter:
             if self._producer is None:
                 own = {each.name: getattr(self._config, each.name) for each in fields(ClientConfig)}
                 producer = Producer(**own, allow_auto_create_topics=False)
-                await producer.start()
+                await retry(producer.start, waits=Waits(self._config.random), timeout_ms=_CONNECTING_MS)
                 self._producer = producer
             return self._producer
