@@ -526,19 +526,28 @@ def embedded_columns(member: MemberDescription) -> dict[str, Cell] | None:
     if member.streams is None:
         return None
     sent, given = member.streams
-    return {
+    columns: dict[str, Cell] = {
         "process": (sent.process_id[:8] if sent is not None else "") or None,
         "endpoint": (sent.endpoint if sent is not None else "") or None,
         "active": _names(given.active) if given is not None else None,
-        "standby": _names(given.standby) if given is not None else None,
+        "standby": _names(given.standby, member.task_lags) if given is not None else None,
     }
+    if member.is_native:
+        columns["warmup"] = _names(member.warmups, member.task_lags)
+    return columns
 
 
 def embedded_json(member: MemberDescription) -> dict[str, Any]:
     """Return a member's documented fields besides those that every member has."""
     if member.connect is not None:
         return {"connect": _connect_json(*member.connect)}
-    return {} if member.streams is None else {"streams": _streams_json(*member.streams)}
+    if member.streams is None:
+        return {}
+    found = _streams_json(*member.streams)
+    if member.is_native:
+        found["warmup"] = list(map(str, sorted(member.warmups)))
+        found["lags"] = {str(task): lag for task, lag in sorted(member.task_lags.items())}
+    return {"streams": found}
 
 
 def _connect_line(group: GroupDescription) -> str | None:
@@ -610,5 +619,7 @@ def _streams_json(sent: StreamsSubscription | None, given: StreamsAssignment | N
     }
 
 
-def _names(tasks: tuple[StreamsTask, ...]) -> str | None:
-    return ", ".join(map(str, sorted(tasks))) or None
+def _names(tasks: tuple[StreamsTask, ...], lags: Mapping[StreamsTask, int] | None = None) -> str | None:
+    """Return tasks in words, with how many records behind copies are, where that is known."""
+    behind = {task: f" ({lag:,} behind)" for task, lag in (lags or {}).items()}
+    return ", ".join(f"{task}{behind.get(task, '')}" for task in sorted(tasks)) or None

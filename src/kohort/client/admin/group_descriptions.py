@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from kohort.client.cluster.cluster import Cluster
@@ -95,6 +95,10 @@ class MemberDescription:
     """Of a worker of Kafka Connect: what it sends about itself, and what it runs."""
     streams: tuple[StreamsSubscription | None, StreamsAssignment | None] | None = None
     """Of a thread of Kafka Streams: what it sent when it joined, and what it is assigned. Version 0: by its broker."""
+    warmups: tuple[StreamsTask, ...] = ()
+    """The tasks that a member of a streams group warms up, to take them over."""
+    task_lags: Mapping[StreamsTask, int] = field(default_factory=dict)
+    """How many records behind it has reported its copies of tasks to be, in a streams group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +293,8 @@ def _read_streams(group: StreamsGroupDescribeResponse.Group, topics: Topics) -> 
             topics=tuple(sorted(name for names in sources.values() for name in names)),
             target=target,
             streams=_tasks_of(member),
+            warmups=_named(member.assignment.warmup_tasks),
+            task_lags=_lags(member),
         )
         members.append(found)
     clocks = group.group_epoch, group.assignment_epoch
@@ -303,10 +309,6 @@ def _tasks_of(
     copies: list[_Tasks] = [*assigned.standby_tasks, *assigned.warmup_tasks]
     if not all(each.subtopology_id.isdecimal() for each in (*assigned.active_tasks, *copies)):
         return None
-
-    def named(several: Iterable[_Tasks]) -> tuple[StreamsTask, ...]:
-        return tuple(StreamsTask(int(each.subtopology_id), number) for each in several for number in each.partitions)
-
     endpoint = member.user_endpoint
     sent = StreamsSubscription(
         0,
@@ -314,7 +316,22 @@ def _tasks_of(
         endpoint="" if endpoint is None else f"{endpoint.host}:{endpoint.port}",
         tags=tuple((tag.key, tag.value) for tag in member.client_tags),
     )
-    return sent, StreamsAssignment(0, active=named(assigned.active_tasks), standby=named(copies))
+    return sent, StreamsAssignment(0, active=_named(assigned.active_tasks), standby=_named(assigned.standby_tasks))
+
+
+def _named(several: Iterable[_Tasks]) -> tuple[StreamsTask, ...]:
+    tasks = [(each.subtopology_id, number) for each in several for number in each.partitions]
+    return tuple(StreamsTask(int(name), number) for name, number in tasks if name.isdecimal())
+
+
+def _lags(member: StreamsGroupDescribeResponse.Group.Member) -> dict[StreamsTask, int]:
+    ends = {(each.subtopology_id, each.partition): each.offset for each in member.task_end_offsets}
+    offsets = [(each.subtopology_id, each.partition, each.offset) for each in member.task_offsets]
+    return {
+        StreamsTask(int(name), number): ends[name, number] - offset
+        for name, number, offset in offsets
+        if name.isdecimal() and ends.get((name, number), -1) >= offset >= 0
+    }
 
 
 class EpochGroups(NamedTuple):

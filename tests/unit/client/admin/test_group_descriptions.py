@@ -30,6 +30,8 @@ def test_tasks_of_a_streams_group_are_the_partitions_that_they_read() -> None:
         member_id="a",
         member_epoch=3,
         process_id="p",
+        task_offsets=[Group.Member.TaskOffset(subtopology_id="1", partition=4, offset=7)],
+        task_end_offsets=[Group.Member.TaskEndOffset(subtopology_id="1", partition=4, offset=10)],
         user_endpoint=Group.Member.Endpoint(host="h", port=80),
         assignment=Assignment(
             active_tasks=tasks, warmup_tasks=[Assignment.WarmupTask(subtopology_id="1", partitions=[4])]
@@ -56,5 +58,7 @@ def test_tasks_of_a_streams_group_are_the_partitions_that_they_read() -> None:
     assert sent is not None
     assert given is not None
     assert (sent.process_id, sent.endpoint) == ("p", "h:80")
-    assert (list(map(str, given.active)), list(map(str, given.standby))) == (["0_0", "0_1"], ["1_4"])
+    assert (list(map(str, given.active)), list(map(str, given.standby))) == (["0_0", "0_1"], [])
+    assert {str(task): lag for task, lag in found.task_lags.items()} == {"1_4": 3}
+    assert list(map(str, found.warmups)) == ["1_4"]
     assert (described.group_type, described.epoch, described.is_rebalancing) == ("streams", 4, True)
