@@ -18,7 +18,7 @@ from tests.unit.node.authorization.api_cases import CASES, Case, Right, allowing
 from kohort.cli.main import main
 from kohort.client.admin.access_messages import create_request, delete_request, described
 from kohort.model.acl import AclBinding, AclFilter
-from kohort.node.configuration.broker_settings import STANDARD_AUTHORIZER
+from kohort.node.configuration.broker_settings import NEWEST_VERSIONS, STANDARD_AUTHORIZER
 from kohort.wire import messages as m
 from kohort.wire.apis import Api
 
@@ -119,7 +119,7 @@ def open_broker() -> Iterator[KohortBroker]:
 
 
 @pytest.mark.capability("ACLs", "each API with and without each of its rights, as on Apache Kafka")
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [each for each in CASES if NEWEST_VERSIONS.get(each.api, 0) >= 0], ids=str)
 def test_request_is_refused_as_by_kafka(kohort_side: LockedSide, apache_side: LockedSide, case: Case) -> None:
     for left_out in (*case.rights, None):
         rights = [right for right in case.rights if right != left_out]

@@ -168,6 +168,7 @@ class GroupSettings:
     streams_warmup_replicas: int = setting(2, name="group.streams.num.warmup.replicas")
     streams_acceptable_recovery_lag: int = setting(10_000, name="group.streams.acceptable.recovery.lag")
     streams_task_offset_interval_ms: int = setting(60_000, name="group.streams.task.offset.interval.ms")
+    describes_topologies: bool = setting(False, name="kohort.group.streams.topology.descriptions")
     streams_max_size: int = setting(UNLIMITED, name="group.streams.max.size")
     migration_policy: str = setting("bidirectional", name="group.consumer.migration.policy")
     min_embedded_version: int = setting(3, name="kohort.group.migration.min.embedded.version")

@@ -80,6 +80,7 @@ from kohort.group.streams import answer as streams_answer
 from kohort.group.streams import exit as streams_exit
 from kohort.group.streams import machine as streams
 from kohort.group.streams import target as streams_target
+from kohort.group.streams.describe_topology import DescribeTopology, DescribeTopologyResult, decide_description
 from kohort.group.streams.group import StreamsGroup
 from kohort.group.streams.heartbeat import RetargetForLags, StreamsHeartbeat, StreamsHeartbeatResult, StreamsReconcile
 from kohort.group.streams.heartbeat import refused as streams_refused
@@ -282,6 +283,7 @@ ERROR_RESULTS: dict[type[Command], Callable[[ErrorCode], Result]] = {
     DeleteGroup: DeleteGroupResult,
     StreamsHeartbeat: StreamsHeartbeatResult,
     StreamsReconcile: StreamsHeartbeatResult,
+    DescribeTopology: DescribeTopologyResult,
 }
 """Results of commands that were not carried out."""
 
@@ -309,6 +311,7 @@ _DECISIONS: dict[type, _Decision] = {
     ConsumerHeartbeat: _consumer_heartbeat,
     CommitOffsets: committed_offsets.decide_commit,
     StreamsHeartbeat: _streams_heartbeat,
+    DescribeTopology: decide_description,
     Join: _join,
     Sync: _sync,
     Leave: _leave,

@@ -65,6 +65,7 @@ class CauseKind(StrEnum):
     ASSIGNOR_CHANGED = "assignor_changed"
     STANDBY_LAG = "standby_lag"
     TARGET_MEASURED = "target_measured"
+    TOPOLOGY_DESCRIBED = "topology_described"
     GROUP_CONVERTED = "group_converted"
     CLASSIC_MEMBERS_CALLED = "classic_members_called"
     JOIN_REFUSED = "join_refused"

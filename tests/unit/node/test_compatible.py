@@ -30,6 +30,7 @@ def test_only_versions_and_features_of_that_kafka_are_offered() -> None:
     answer = compatible_desk().connect().call(request, 4)
     newest = {key.api_key: key.max_version for key in answer.api_keys}
     assert (newest[Api.API_VERSIONS], newest[Api.DELETE_GROUPS], newest[Api.STREAMS_GROUP_HEARTBEAT]) == (4, 2, 0)
+    assert Api.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE not in newest
     names = [feature.name for feature in answer.supported_features]
     assert names == ["transaction.version", "group.version", "streams.version"]
 

@@ -21,9 +21,13 @@ from kohort.wire.messages import (
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest,
 )
 
 _Sub = StreamsGroupHeartbeatRequest.Topology.Subtopology
+_Upload = StreamsGroupTopologyDescriptionUpdateRequest
+_Node = _Upload.TopologyDescription.DescribedSubtopology.Node
+_Store = _Upload.TopologyDescription.GlobalStore
 _Offset = StreamsGroupHeartbeatRequest.TaskOffset
 _End = StreamsGroupHeartbeatRequest.TaskEndOffset
 DELAY_MS = 3_000
@@ -141,6 +145,102 @@ def test_group_is_described_with_its_topology_and_tasks() -> None:
     assert member.user_endpoint is not None
     assert (member.user_endpoint.port, [each.value for each in member.client_tags]) == (80, ["z1"])
     assert (group.topology_description_status, describe(desk, 0).assignor_name) == (1, None)
+
+
+GRAPH = _Upload.TopologyDescription(
+    subtopologies=[
+        _Upload.TopologyDescription.DescribedSubtopology(
+            subtopology_id="0",
+            nodes=[
+                _Node(name="in", node_type=1, source_topics=["words"], successors=["count"]),
+                _Node(name="count", node_type=2, stores=["counts"], successors=["out"]),
+                _Node(name="out", node_type=3, sink_topic="counts"),
+            ],
+        )
+    ],
+    global_stores=[
+        _Store(
+            source=_Store.Source(name="rates", node_type=1, source_topics=["rates"], successors=["table"]),
+            processor=_Store.Processor(name="table", node_type=2, stores=["rates"]),
+        )
+    ],
+)
+
+
+def upload(desk: Desk, **fields: Any) -> int:
+    sent = {"group_id": "g", "member_id": "m", "topology_epoch": 0, "topology_description": GRAPH, **fields}
+    return int(desk.connect().call(_Upload(**sent), 0).error_code)
+
+
+def test_description_of_the_topology_is_asked_for_and_returned() -> None:
+    desk = Desk(kohort_group_consumer_heartbeat_park_ms=0)
+    desk.create("words", 2)
+    asked = [beat(desk, **JOIN).topology_description_required for _ in range(2)]
+    assert asked == [True, False], "one member is asked at a time"
+    desk.advance(30_000)
+    given = beat(desk, member_epoch=1)
+    assert given.topology_description_required
+    assert upload(desk) == 0
+    group = describe(desk)
+    assert group.topology_description_status == 3
+    described = group.topology_description
+    assert described is not None
+    assert [[node.name, node.node_type, node.sink_topic] for node in described.subtopologies[0].nodes] == [
+        ["in", 1, None],
+        ["count", 2, None],
+        ["out", 3, "counts"],
+    ]
+    assert [each.processor.stores for each in described.global_stores] == [["rates"]]
+    desk.advance(30_000)
+    assert not beat(desk, member_epoch=given.member_epoch).topology_description_required
+    desk = desk.restart()
+    assert describe(desk).topology_description_status == 1
+    assert beat(desk, member_epoch=given.member_epoch).topology_description_required, "it is soft state"
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"group_id": "x"}, ErrorCode.GROUP_ID_NOT_FOUND),
+        ({"member_id": "x"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"member_id": ""}, ErrorCode.INVALID_REQUEST),
+        ({"topology_epoch": 1}, ErrorCode.INVALID_REQUEST),
+        (
+            {
+                "topology_description": _Upload.TopologyDescription(
+                    subtopologies=[
+                        _Upload.TopologyDescription.DescribedSubtopology(
+                            subtopology_id="0", nodes=[_Node(name="x", node_type=4)]
+                        )
+                    ]
+                )
+            },
+            ErrorCode.INVALID_REQUEST,
+        ),
+    ],
+)
+def test_description_that_is_not_the_groups_is_refused(fields: dict[str, Any], error: ErrorCode) -> None:
+    desk, _ = joined()
+    assert upload(desk, **fields) == error
+    assert describe(desk).topology_description_status == 1
+
+
+def test_description_that_is_too_large_is_not_asked_for_again() -> None:
+    desk, given = joined(kohort_group_member_max_bytes=2000)
+    cls = _Upload.TopologyDescription
+    nodes = [_Node(name="x" * 2000, node_type=1)]
+    graph = cls(subtopologies=[cls.DescribedSubtopology(subtopology_id="0", nodes=nodes)])
+    assert upload(desk, topology_description=graph) == ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED
+    desk.advance(30_000)
+    assert not beat(desk, member_epoch=given.member_epoch).topology_description_required
+    assert describe(desk).topology_description_status == 1
+
+
+def test_descriptions_may_be_off() -> None:
+    desk, given = joined(kohort_group_streams_topology_descriptions=False)
+    desk.advance(30_000)
+    assert not beat(desk, member_epoch=given.member_epoch).topology_description_required
+    assert upload(desk) == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_other_apis_show_a_streams_group() -> None:

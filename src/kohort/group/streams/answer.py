@@ -6,7 +6,7 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply
 from kohort.group.group_timers import revocation_timer
 from kohort.group.streams.endpoints import endpoints_of
-from kohort.group.streams.events import EndpointsChanged, StreamsMemberState
+from kohort.group.streams.events import EndpointsChanged, StreamsMemberState, TopologyDescribed
 from kohort.group.streams.exit import wake_waiting
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import StreamsHeartbeatResult, StreamsReconcile, refused
@@ -43,7 +43,13 @@ def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int
         result.endpoint_epoch += 1
     if result.endpoint_epoch != heartbeat.endpoint_epoch:
         result.endpoints = endpoints_of(group, settings.image, {member.member_id: assigned})
-    result.is_quiet = step is None and not is_sent and result.endpoints is None and group.shutdown_by is None
+    if heartbeat.reports_lags and settings.describes_topologies and group.description.is_due(now_ms):
+        result.is_to_describe = group.topology is not None and member.topology_epoch == group.topology.epoch
+    if result.is_to_describe:
+        cause = Cause(CauseKind.TOPOLOGY_DESCRIBED, now_ms, member.member_id)
+        yield Note(TopologyDescribed(group.group_id, group.description.asked(now_ms), cause))
+    is_quiet = step is None and not is_sent and result.endpoints is None and not result.is_to_describe
+    result.is_quiet = is_quiet and group.shutdown_by is None
     state = member.state if step is None else step.state
     result.is_settling = state is not StreamsMemberState.STABLE or epoch != group.assignment_epoch
     # One that waits for others can do nothing itself; on behalf of one that lacks topics they are made at once.

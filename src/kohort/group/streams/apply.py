@@ -8,6 +8,7 @@ what is not known means nothing.
 from __future__ import annotations
 
 from kohort.group.events import ConsumerMemberOut, GroupLoaded, GroupUnloaded, SoftEvent, TargetTimed
+from kohort.group.streams.description import NOT_DESCRIBED
 from kohort.group.streams.events import (
     AssignmentDelayed,
     EndpointsChanged,
@@ -28,6 +29,7 @@ from kohort.group.streams.events import (
     TaskOffsetsOffered,
     TaskOffsetsReported,
     TopologyConfigured,
+    TopologyDescribed,
 )
 from kohort.group.streams.group import FIRST_EPOCH, StreamsGroup, StreamsMember
 from kohort.group.streams.topology import StreamsTopology
@@ -63,6 +65,8 @@ def apply(group: StreamsGroup, event: StreamsHardEvent | SoftEvent) -> None:
             _store_topology(group, None)
         case TopologyConfigured(configured=configured):
             group.configured = configured
+        case TopologyDescribed(known=known):
+            group.description = known
         case AssignmentDelayed(until_ms=until_ms):
             group.delayed_until_ms = until_ms
         case EndpointsChanged():
@@ -127,7 +131,7 @@ def _store_topology(group: StreamsGroup, topology: StreamsTopology | None) -> No
         following.discard(group.group_id)
         if not following:
             del group.followers[name]
-    group.topology, group.configured = topology, None
+    group.topology, group.configured, group.description = topology, None, NOT_DESCRIBED
     for name in topology.topics if topology is not None else ():
         group.followers.setdefault(name, set()).add(group.group_id)
 

@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from kohort.group.events import SoftEvent, StoredEvent
+from kohort.group.streams.description import KnownDescription
 from kohort.group.streams.topology import ConfiguredTopology, StreamsTopology
 from kohort.model.cause import Cause
 from kohort.model.streams_tasks import AssignedTasks, Task, TasksByRole
@@ -156,6 +157,14 @@ class TopologyConfigured(SoftEvent):
     """What the topology needs was derived from the topics there are; None when it must be derived again."""
 
     configured: ConfiguredTopology | None
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyDescribed(SoftEvent):
+    """A member was asked for the description of the topology, or has uploaded it (KIP-1331)."""
+
+    known: KnownDescription
     cause: Cause
 
 

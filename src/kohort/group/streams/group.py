@@ -10,6 +10,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
 
 from kohort.group.group_timers import Timer, session_timer
+from kohort.group.streams.description import NOT_DESCRIBED, KnownDescription
 from kohort.group.streams.events import (
     Settings,
     StreamsMemberState,
@@ -143,6 +144,7 @@ class StreamsGroup:
     unsettled: set[str] = field(default_factory=set)
     configured: ConfiguredTopology | None = None
     """The topology with the topics there are, None before it is asked for."""
+    description: KnownDescription = NOT_DESCRIBED
     delayed_until_ms: int = 0
     """Before that no target is computed."""
     target_cost_us: int = 0

@@ -84,7 +84,8 @@ class EndpointPartitions:
 class StreamsHeartbeatResult(EpochHeartbeatResult):
     """Answer to `StreamsHeartbeat`. `tasks` is None when it is what the member knows already.
 
-    `endpoints` is None where the member knows them. `missing_topics` are to be made on behalf of the sender.
+    `endpoints` is None where the member knows them. `missing_topics` are to be made on behalf of the sender. One
+    that `is_to_describe` is asked to upload the description of its topology.
     """
 
     acceptable_recovery_lag: int = 0
@@ -94,6 +95,7 @@ class StreamsHeartbeatResult(EpochHeartbeatResult):
     endpoint_epoch: int = 0
     endpoints: tuple[EndpointPartitions, ...] | None = None
     missing_topics: tuple[InternalTopic, ...] = ()
+    is_to_describe: bool = False
 
     @property
     def assignment(self) -> TasksByRole | None:

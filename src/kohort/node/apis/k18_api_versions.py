@@ -83,4 +83,5 @@ def _ranges(apis: list[Api], newest: Mapping[int, int] = _NO_BOUNDS) -> list[Api
             max_version=min(VERSIONS[api].highest, newest.get(api, VERSIONS[api].highest)),
         )
         for api in apis
+        if newest.get(api, VERSIONS[api].highest) >= VERSIONS[api].lowest
     ]

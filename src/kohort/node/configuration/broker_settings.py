@@ -337,6 +337,10 @@ class BrokerSettings(ListenerSettings):
     group_streams_max_size = _int(INT_MAX, "How many members a streams group may have.", 1)
     group_streams_num_standby_replicas = _int(0, "How many standby copies a task with state has.", 0)
     group_streams_max_standby_replicas = _int(2, "How many standby copies a streams group may set for itself.", 0)
+    kohort_group_streams_topology_descriptions = _bool(True,
+        "Whether members of streams groups are asked for the description of their topology (KIP-1331), which "
+        "StreamsGroupDescribe returns. It is in memory only, and at most `kohort.group.member.max.bytes` large.",
+        compatible=False)
     group_streams_initial_rebalance_delay_ms = _int(3000,
         "How long a streams group that was empty waits for more members before its first target.", 0)
     group_streams_num_warmup_replicas = _int(2,
@@ -457,8 +461,8 @@ GROUP = attributes("a group", GroupResourceSettings)
 COMPATIBLE = {name: setting.compatible for name, setting in BROKER.items() if setting.compatible is not None}
 """The defaults where `kohort.compatible` names Apache Kafka 4.3, of the settings that have another one there."""
 
-NEWEST_VERSIONS: dict[int, int] = {18: 4, 42: 2, 88: 0, 89: 0}
-"""The newest version of APIs, by key, that came after Apache Kafka 4.3."""
+NEWEST_VERSIONS: dict[int, int] = {18: 4, 42: 2, 88: 0, 89: 0, 93: -1}
+"""The newest version of APIs, by key, that came before Apache Kafka 4.4; -1: it has the first."""
 
 UNIT_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}
 """What the last word of a broker setting's name is worth in milliseconds, where a setting comes in several units."""

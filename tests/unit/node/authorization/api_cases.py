@@ -284,6 +284,17 @@ CASES = (
         {(DESCRIBE, GROUP): GROUP_FAILED},
     ),
     Case(
+        "StreamsGroupTopologyDescriptionUpdate",
+        m.StreamsGroupTopologyDescriptionUpdateRequest(
+            group_id="billing",
+            member_id="m",
+            topology_epoch=0,
+            topology_description=m.StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription(),
+        ),
+        0,
+        {(READ, GROUP): GROUP_FAILED},
+    ),
+    Case(
         "CreateTopics",
         m.CreateTopicsRequest(
             topics=[m.CreateTopicsRequest.Topic(name="orders", num_partitions=1, replication_factor=1)]

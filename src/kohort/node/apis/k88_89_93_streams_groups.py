@@ -1,8 +1,8 @@
-"""StreamsGroupHeartbeat and StreamsGroupDescribe (KIP-1071): threads of Kafka Streams as members of a group.
+"""StreamsGroupHeartbeat, StreamsGroupDescribe and StreamsGroupTopologyDescriptionUpdate: streams groups (KIP-1071).
 
-v1 of both is Kafka 4.4's. Of the heartbeat it widens the acceptable recovery lag, and may ask for a description of the
-topology (KIP-1331), which this broker never does; of the description it adds the assignor. Internal topics that are
-missing are made before the answer leaves, with the sender's rights.
+v1 of the first two, and the third, are Kafka 4.4's. Of the heartbeat v1 widens the acceptable recovery lag, and may ask
+for a description of the topology (KIP-1331), which the third uploads and StreamsGroupDescribe returns, with the
+assignor. Internal topics that are missing are made before the answer leaves, with the sender's rights.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 from kohort.assign.server.streams_sticky import STICKY
 from kohort.group.results import Result
+from kohort.group.streams.describe_topology import DescribeTopology, DescribeTopologyResult
+from kohort.group.streams.description import DescribedNode, TopologyDescription
 from kohort.group.streams.events import UserEndpoint
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import EndpointPartitions, StreamsHeartbeat, StreamsHeartbeatResult
@@ -34,6 +36,8 @@ from kohort.wire.messages import (
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
     StreamsGroupHeartbeatResponse,
+    StreamsGroupTopologyDescriptionUpdateRequest,
+    StreamsGroupTopologyDescriptionUpdateResponse,
 )
 
 _Response = StreamsGroupHeartbeatResponse
@@ -41,6 +45,8 @@ MOST_SUBTOPOLOGIES, MOST_TOPICS = 1_000, 2_000
 """Larger topologies are refused: a topology is checked in one turn of the event loop."""
 MOST_CREATED = 200
 """Internal topics that one heartbeat makes: they are made in one turn of the event loop."""
+NODE_BYTES, NAME_BYTES = 200, 60
+"""What a node of a description takes in memory besides its texts, and each of its texts."""
 LAGS_VERSION = 1
 """The version of the heartbeat from which on clients report how far their copies are: Kafka Streams 4.4 sends it."""
 
@@ -162,6 +168,7 @@ def _response(result: StreamsHeartbeatResult, failures: Collection[str]) -> Stre
         acceptable_recovery_lag=result.acceptable_recovery_lag,
         task_offset_interval_ms=result.task_offset_interval_ms,
         endpoint_information_epoch=result.endpoint_epoch,
+        topology_description_required=result.is_to_describe,
     )
     statuses = []
     for code, detail in result.statuses:
@@ -190,11 +197,72 @@ def _endpoint_partitions(each: EndpointPartitions) -> StreamsGroupHeartbeatRespo
     )
 
 
+_SOURCE, _PROCESSOR, _SINK = 1, 2, 3
+"""Kafka's numbers for the types of nodes."""
+_NOT_DESCRIBED = "The broker has no streams group topology description plugin configured."
+
+
+def streams_group_topology_description_update(
+    context: ApiContext, request: Request, message: StreamsGroupTopologyDescriptionUpdateRequest
+) -> None:
+    """Pass the description of a topology to its group."""
+    if "streams" not in context.config.group_coordinator_rebalance_protocols:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
+    if not context.config.kohort_group_streams_topology_descriptions:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_DESCRIBED)
+    for name, value in (("MemberId", message.member_id), ("GroupId", message.group_id)):
+        if not value.strip():
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} can't be empty.")
+    graph = _graph(message.topology_description)
+    size, most = _size_of(graph), context.config.kohort_group_member_max_bytes
+    refusal = f"The description has {size} bytes; this broker takes at most {most}." if size > most else ""
+
+    def ticket(result: Result) -> None:
+        assert isinstance(result, DescribeTopologyResult), "an upload is answered by its own result"
+        response = StreamsGroupTopologyDescriptionUpdateResponse(
+            error_code=result.error, error_message=result.error_message
+        )
+        request.reply(response)
+
+    command = DescribeTopology(message.group_id, message.member_id, message.topology_epoch, graph, refusal)
+    context.coordinator.submit(command, ticket)
+
+
+def _graph(sent: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription) -> TopologyDescription:
+    """Return a description. Raises KafkaError for nodes that there are not."""
+    stores = tuple((_node(each.source), _node(each.processor)) for each in sent.global_stores)
+    if any((source.node_type, processor.node_type) != (_SOURCE, _PROCESSOR) for source, processor in stores):
+        text = "Global store must be composed of a source and a processor node."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    return TopologyDescription(
+        tuple((each.subtopology_id, tuple(map(_node, each.nodes))) for each in sent.subtopologies), stores
+    )
+
+
+def _node(each: Any) -> DescribedNode:
+    if each.node_type not in (_SOURCE, _PROCESSOR, _SINK):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown topology description node type: {each.node_type}")
+    topics, stores, successors = tuple(each.source_topics), tuple(each.stores), tuple(each.successors)
+    return DescribedNode(each.name, each.node_type, topics, each.sink_topic, stores, successors)
+
+
+def _size_of(graph: TopologyDescription) -> int:
+    nodes = [node for _, several in graph.subtopologies for node in several]
+    nodes += [node for pair in graph.global_stores for node in pair]
+    names = sum(len(key) for key, _ in graph.subtopologies)
+    return names + sum(_node_size(node) for node in nodes)
+
+
+def _node_size(node: DescribedNode) -> int:
+    named = (*node.source_topics, *node.stores, *node.successors)
+    return NODE_BYTES + len(node.name) + len(node.sink_topic or "") + sum(len(name) + NAME_BYTES for name in named)
+
+
 _Group = StreamsGroupDescribeResponse.Group
 _Member = _Group.Member
 _Topology = _Group.Topology
-_NOT_STORED = 1
-"""The status of a topology description that no member has uploaded."""
+_NOT_STORED, _AVAILABLE = 1, 3
+"""The status of a topology description that no member has uploaded, and of one that the answer has."""
 
 
 def streams_group_describe(
@@ -223,12 +291,40 @@ def streams_group_describe(
                 continue
             group = _described(found)
             if message.include_topology_description:
-                group.topology_description_status = _NOT_STORED
+                _add_description(group, found.description.graph)
             if message.include_authorized_operations:
                 group.authorized_operations = access.operations(sender, ResourceType.GROUP, group_id)
             groups.append(group)
             yield len(group.members)
     return StreamsGroupDescribeResponse(groups=groups)
+
+
+def _add_description(group: StreamsGroupDescribeResponse.Group, graph: TopologyDescription | None) -> None:
+    if graph is None:
+        group.topology_description_status = _NOT_STORED
+        return
+    cls = _Group.TopologyDescription
+
+    def node(make: Any, each: DescribedNode) -> Any:
+        return make(
+            name=each.name,
+            node_type=each.node_type,
+            source_topics=list(each.source_topics),
+            sink_topic=each.sink_topic,
+            stores=list(each.stores),
+            successors=list(each.successors),
+        )
+
+    of = cls.DescribedSubtopology
+    stores = cls.GlobalStore
+    group.topology_description_status = _AVAILABLE
+    group.topology_description = cls(
+        subtopologies=[of(subtopology_id=key, nodes=[node(of.Node, n) for n in nodes]) for key, nodes in graph[0]],
+        global_stores=[
+            stores(source=node(stores.Source, source), processor=node(stores.Processor, processor))
+            for source, processor in graph.global_stores
+        ],
+    )
 
 
 def _refused(group_id: str, code: ErrorCode, text: str | None) -> StreamsGroupDescribeResponse.Group:
