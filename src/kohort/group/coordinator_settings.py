@@ -117,6 +117,8 @@ class StreamsConfig(NamedTuple):
     warmup_replicas: int
     acceptable_recovery_lag: int
     task_offset_interval_ms: int
+    rack_aware_tags: tuple[str, ...]
+    """Keys of tags that each member should have."""
 
 
 UNLIMITED = 2**31 - 1
@@ -168,6 +170,7 @@ class GroupSettings:
     streams_warmup_replicas: int = setting(2, name="group.streams.num.warmup.replicas")
     streams_acceptable_recovery_lag: int = setting(10_000, name="group.streams.acceptable.recovery.lag")
     streams_task_offset_interval_ms: int = setting(60_000, name="group.streams.task.offset.interval.ms")
+    streams_rack_aware_tags: tuple[str, ...] = setting((), name="group.streams.rack.aware.assignment.tags")
     describes_topologies: bool = setting(False, name="kohort.group.streams.topology.descriptions")
     streams_max_size: int = setting(UNLIMITED, name="group.streams.max.size")
     migration_policy: str = setting("bidirectional", name="group.consumer.migration.policy")

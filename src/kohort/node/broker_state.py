@@ -252,7 +252,7 @@ class GroupConfigs:
             return
         self._own[group_id] = own
         self._effective[group_id] = _effective(own)
-        if text is not None and own.get(name) != int(text):
+        if text is not None and isinstance(own.get(name), int) and own.get(name) != int(text):
             low, high = self._broker.bounds_of(name)
             log.warning(
                 "%s=%s of group %s is outside the broker's bounds, %d to %d: it works as %d",
@@ -305,6 +305,7 @@ def _effective_streams(own: GroupResourceConfig) -> StreamsConfig:
         warmup_replicas=own.streams_num_warmup_replicas,
         acceptable_recovery_lag=own.streams_acceptable_recovery_lag,
         task_offset_interval_ms=own.streams_task_offset_interval_ms,
+        rack_aware_tags=own.streams_rack_aware_assignment_tags,
     )
 
 

@@ -12,6 +12,7 @@ from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, chain, sentence
 from kohort.group.explain.rebalance_report import GroupReport
 from kohort.model.errors import ErrorCode
+from kohort.model.setting import SettingsError
 from kohort.wire.messages import (
     ApiVersionsRequest,
     DescribeGroupsRequest,
@@ -274,6 +275,28 @@ def test_settings_of_the_group_are_within_the_brokers_bounds() -> None:
     entry = {"type": "group_config", "group": "g", "name": "streams.num.standby.replicas", "value": "5", "at_ms": 0}
     configs.apply(entry)
     assert configs.effective_streams("g").standby_replicas == 1
+
+
+def test_member_that_lacks_tags_has_a_status() -> None:
+    """The built-in assignor places standby tasks without them, as Kafka's own does."""
+    desk = Desk(group_streams_rack_aware_assignment_tags="zone", kohort_group_consumer_heartbeat_park_ms=0)
+    desk.create("words", 2)
+    name = "streams.rack.aware.assignment.tags"
+    entry = {"type": "group_config", "group": "g", "name": name, "value": "zone,rack", "at_ms": 0}
+    desk.node.state.group_configs.apply(entry)
+    (status,) = [each for each in beat(desk, **JOIN).status or () if each.status_code == 6]
+    assert status.status_detail == (
+        "Missing required client tags for rack-aware standby assignment: [rack]. "
+        "Configure them via 'client.tag.<tagKey>' in your Streams config."
+    )
+    assert 6 not in [each.status_code for each in beat(desk, 0, **JOIN).status or ()], "v0 does not know it"
+    desk.node.state.group_configs.apply({**entry, "value": None})
+    assert 6 not in [each.status_code for each in beat(desk, **JOIN).status or ()], "it has the tag of the broker's"
+
+
+def test_tags_are_named_once() -> None:
+    with pytest.raises(SettingsError, match="must not contain duplicate tag keys"):
+        Desk(group_streams_rack_aware_assignment_tags="zone,zone")
 
 
 @pytest.mark.parametrize(

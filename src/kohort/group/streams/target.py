@@ -130,8 +130,10 @@ def topics_hash(topology: StreamsTopology, image: TopicImage) -> int:
 def assignment_settings_of(group_id: str, settings: GroupSettings) -> Settings:
     """Return the settings that a target depends on: another value takes the group's epoch on."""
     config = settings.streams_config_of(group_id)
-    return (
+    found = (
         ("acceptable.recovery.lag", str(config.acceptable_recovery_lag)),
         ("num.standby.replicas", str(config.standby_replicas)),
         ("num.warmup.replicas", str(config.warmup_replicas)),
     )
+    tags = ",".join(config.rack_aware_tags)
+    return (*found, ("rack.aware.assignment.tags", tags)) if tags else found

@@ -348,6 +348,9 @@ class BrokerSettings(ListenerSettings):
     group_streams_max_warmup_replicas = _int(20, "The largest such number that a streams group may set for itself.", 0)
     group_streams_acceptable_recovery_lag = _int(10_000,
         "How many records a copy may be behind to count as caught up.", 0)
+    group_streams_rack_aware_assignment_tags = Setting[Names](LIST, (),
+        "Keys of client tags (`client.tag.KEY` of Kafka Streams) that each member of a streams group should send: one "
+        "that lacks some has a warning. The assignor places standby tasks without them, as Kafka's own does.")
     group_streams_task_offset_interval_ms = _int(60_000,
         "How often members of streams groups report how far their copies are.", 1)
     group_streams_min_task_offset_interval_ms = _int(15_000,
@@ -449,6 +452,9 @@ class GroupResourceSettings:
     )
     streams_num_standby_replicas: Setting[int] = _default_from(BrokerSettings.group_streams_num_standby_replicas)
     streams_num_warmup_replicas: Setting[int] = _default_from(BrokerSettings.group_streams_num_warmup_replicas)
+    streams_rack_aware_assignment_tags: Setting[Names] = _default_from(
+        BrokerSettings.group_streams_rack_aware_assignment_tags
+    )
     streams_session_timeout_ms: Setting[int] = _default_from(BrokerSettings.group_streams_session_timeout_ms)
     streams_task_offset_interval_ms: Setting[int] = _default_from(BrokerSettings.group_streams_task_offset_interval_ms)
 

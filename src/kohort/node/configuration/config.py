@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from kohort.model.acl import Principal
-from kohort.model.setting import HIDDEN, INT_MAX, Setting, SettingsError, Table, Value, refused
+from kohort.model.setting import HIDDEN, INT_MAX, Names, Setting, SettingKind, SettingsError, Table, Value, refused
 from kohort.node.configuration.broker_settings import (
     BROKER,
     COMPATIBLE,
@@ -134,8 +134,10 @@ class Config(BrokerSettings):
         low, high = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
         if low > high:
             raise SettingsError(f"group.min.session.timeout.ms ({low}) is above group.max.session.timeout.ms ({high})")
-        for name in GROUP:
-            self.bounds_of(name)
+        for name, setting in GROUP.items():
+            if setting.kind is SettingKind.INT:
+                self.bounds_of(name)
+        require_distinct("group.streams.rack.aware.assignment.tags", self.group_streams_rack_aware_assignment_tags)
         if "classic" not in self.group_coordinator_rebalance_protocols:
             raise SettingsError("group.coordinator.rebalance.protocols must name classic, as in Kafka")
         session_ms, interval_ms = self.group_consumer_session_timeout_ms, self.group_consumer_heartbeat_interval_ms
@@ -166,6 +168,12 @@ class Config(BrokerSettings):
         if not low <= own <= high:
             raise SettingsError(f"{own_name} ({own}) is not between {low_name} ({low}) and {high_name} ({high})")
         return low, high
+
+
+def require_distinct(name: str, tags: Names) -> None:
+    """Raise SettingsError where a tag is named twice."""
+    if len(set(tags)) < len(tags):
+        raise SettingsError(f"{name} must not contain duplicate tag keys.")
 
 
 def _users(setting: str, text: str | None) -> dict[str, str]:
@@ -252,13 +260,17 @@ class GroupResourceConfig(ResourceConfig, GroupResourceSettings):
     table = GROUP
     own_source = Source.GROUP
 
-    def get(self, name: str) -> int:
+    def get(self, name: str) -> Any:
         """Return the value in force: the group's own, or the nearest that the broker allows."""
+        value = super().get(name)
+        if not isinstance(value, int):
+            return value
         low, high = self.broker.bounds_of(name)
-        return max(low, min(high, int(super().get(name))))
+        return max(low, min(high, value))
 
     def check(self) -> None:
         """Raise SettingsError when the settings contradict each other."""
+        require_distinct("streams.rack.aware.assignment.tags", self.streams_rack_aware_assignment_tags)
         for kind, session_ms, interval_ms in (
             ("consumer", self.consumer_session_timeout_ms, self.consumer_heartbeat_interval_ms),
             ("streams", self.streams_session_timeout_ms, self.streams_heartbeat_interval_ms),
