@@ -1,10 +1,12 @@
 """The English text of `explain`: one sentence for a rebalance, one line for each link of its chain.
 
-Members are called by their instance or client id, with as much of the rest of their id as it takes to distinguish them.
+Members are called by their instance or client id, with as much of the rest of their id as it takes to distinguish them;
+a thread of Kafka Streams by its process and its number.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -35,6 +37,9 @@ NAMED = 3
 _TAIL = 36
 """Length of a UUID: a member id is a name, a hyphen and a UUID."""
 
+_THREAD = re.compile(r"(?:^|-)([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f-]{22}-(StreamThread-\d+)-consumer$")
+"""The client id of a thread of Kafka Streams: the application, the process, the thread."""
+
 _SHORTEST = 4
 _NOTED_MS = 10
 """Being the slowest is worth a word from here on."""
@@ -64,9 +69,9 @@ class Names:
         ]
         if not others or base == member_id:
             return base
-        tail = _tail(member_id, base)
+        tail = _tail(member_id, self._known(member_id) or base)
         for length in range(_SHORTEST, len(tail)):
-            if not any(_tail(each, base).startswith(tail[:length]) for each in others):
+            if not any(_tail(each, self._known(each) or base).startswith(tail[:length]) for each in others):
                 return f"{base}-{tail[:length]}"
         return member_id
 
@@ -80,11 +85,14 @@ class Names:
             and one.instance_id == other.instance_id
         )
 
-    def _base(self, member_id: str) -> str:
+    def _known(self, member_id: str) -> str:
         identity = self._identities.get(member_id)
-        known = (identity.instance_id or identity.client_id) if identity else ""
-        if known:
-            return known
+        return (identity.instance_id or identity.client_id) if identity else ""
+
+    def _base(self, member_id: str) -> str:
+        if known := self._known(member_id):
+            thread = _THREAD.search(known)
+            return f"{thread[1]}-{thread[2]}" if thread else known
         head, hyphen = member_id[: -_TAIL - 1], member_id[-_TAIL - 1 : -_TAIL]
         return head if head and hyphen == "-" else member_id
 

@@ -9,7 +9,7 @@ from tests.unit.group.story import START, Story
 
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.explain_text import Names, chain, sentence
-from kohort.group.explain.rebalance_report import Outcome, ReportedCause
+from kohort.group.explain.rebalance_report import Identity, Outcome, ReportedCause
 from kohort.model.errors import KafkaError
 
 NINE = {"a": {0, 1, 2}, "b": {3, 4, 5}, "c": {6, 7, 8}}
@@ -50,6 +50,17 @@ def test_first_start_counts_every_partition_from_the_first_member_on() -> None:
     assert last_sentence(story) == (
         "generation 0→1: a and b joined; 4 of 4 partitions unowned for 3.0 s (12.0 partition-seconds)"
     )
+
+
+def test_a_thread_of_kafka_streams_is_named_by_its_process_and_number() -> None:
+    process = "f3d5a4de-669a-418a-ac9b-d2899b5b1989"
+    threads = {
+        f"{number}": Identity(f"counting-words-{process}-StreamThread-{number}-consumer", None) for number in (1, 2)
+    }
+    names = Names(threads)
+    assert [names("1"), names("2")] == ["f3d5a4de-StreamThread-1", "f3d5a4de-StreamThread-2"]
+    again = Names({f"{threads['1'].client_id}-{tail}": threads["1"] for tail in ("aaaaa1", "aaaab1")})
+    assert again(f"{threads['1'].client_id}-aaaab1") == "f3d5a4de-StreamThread-1-aaaab"
 
 
 def test_names_and_reasons_of_clients_print_on_one_line_without_control_characters() -> None:
