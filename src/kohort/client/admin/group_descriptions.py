@@ -328,9 +328,9 @@ def _lags(member: StreamsGroupDescribeResponse.Group.Member) -> dict[StreamsTask
     ends = {(each.subtopology_id, each.partition): each.offset for each in member.task_end_offsets}
     offsets = [(each.subtopology_id, each.partition, each.offset) for each in member.task_offsets]
     return {
-        StreamsTask(int(name), number): ends[name, number] - offset
+        StreamsTask(int(name), number): max(0, ends[name, number] - offset)
         for name, number, offset in offsets
-        if name.isdecimal() and ends.get((name, number), -1) >= offset >= 0
+        if name.isdecimal() and min(ends.get((name, number), -1), offset) >= 0
     }
 
 

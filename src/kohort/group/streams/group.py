@@ -88,10 +88,11 @@ class StreamsMember:
     def report_offsets(self, event: TaskOffsetsReported) -> None:
         """Take what the member has reported of its tasks."""
         self.offsets, self.end_offsets = dict(event.offsets), dict(event.end_offsets)
+        # Kafka Streams looks up an end less often than its copies move: one that has caught up is beyond it.
         lags = {
-            task: self.end_offsets[task] - self.offsets[task]
+            task: max(0, self.end_offsets[task] - self.offsets[task])
             for task in self.assigned.roles()
-            if 0 <= self.offsets.get(task, -1) <= self.end_offsets.get(task, -1)
+            if min(self.offsets.get(task, -1), self.end_offsets.get(task, -1)) >= 0
         }
         self.copies = replace(
             self.copies, acceptable_recovery_lag=event.acceptable_recovery_lag, growth_ms=event.growth_ms

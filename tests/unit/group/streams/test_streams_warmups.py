@@ -53,6 +53,13 @@ def test_copy_that_has_caught_up_makes_the_move() -> None:
     assert [world.member(each).assigned.tasks for each in "ab"] == [active("0_0"), active("0_1")]
 
 
+def test_copy_beyond_the_end_that_its_member_knows_has_caught_up() -> None:
+    """Kafka Streams 4.4.0 reports 1955 of 1954: it looks up the end of a changelog less often than it reads."""
+    world = started()
+    report(world, "b", "0_1", 1_955, 1_954)
+    assert cause(world) == (CauseKind.STANDBY_LAG, "b", "standby_caught_up")
+
+
 def test_copy_that_falls_behind_makes_room_for_another() -> None:
     world = started(4, streams_warmup_replicas=1)
     assert world.member("b").assigned.tasks.warmup == tasks("0_2")
@@ -69,7 +76,7 @@ def test_copy_that_falls_behind_makes_room_for_another() -> None:
 def test_offsets_that_cannot_be_true_are_ignored() -> None:
     world = started()
     epoch = world.streams.epoch
-    for task, offset, end in (("0_1", -2, 5), ("0_1", 6, 5), ("0_0", 5, 5), ("7_9", 5, 5)):
+    for task, offset, end in (("0_1", -2, 5), ("0_1", 6, -1), ("0_0", 5, 5), ("7_9", 5, 5)):
         report(world, "b", task, offset, end)
         assert not world.member("b").copies.lags
     report(world, "b", "0_1", 2**63 - 1, 2**63 - 1)
