@@ -11,7 +11,7 @@ from kohort.drawing.display_text import counted, display_name, display_sentence,
 from kohort.drawing.html_page import cards, document, navigation, section
 from kohort.drawing.markup import Content, tag
 from kohort.drawing.ownership_drawing import OwnershipDrawing, inline_svg
-from kohort.group.explain.explain_text import Names, duration, partition_seconds, refusal, waits, why
+from kohort.group.explain.explain_text import Names, duration, partition_seconds, refusal, unit, waits, why
 from kohort.group.explain.rebalance_report import GroupReport, Rebalance, Refused
 from kohort.group.explain.remedy import COST_S
 
@@ -39,10 +39,10 @@ def explanation_page(
     names = Names(report.identities)
     group = tag("bdi", display_name(report.group_id))
     costliest = max(rebalances, key=_cost_s, default=None)
-    clock = "group epoch" if report.group_type == "consumer" else "generation"
+    clock = "generation" if report.group_type == "classic" else "group epoch"
     state = (
         f"{report.group_type} group, {report.state}, {clock} {report.generation}, {counted(report.members, 'member')}, "
-        f"{counted(report.partitions, 'partition')}. Times are UTC."
+        f"{counted(report.partitions, unit(report.group_type))}. Times are UTC."
     )
     unowned_s = sum(each.unowned_partition_s for each in rebalances)
     silent_s = sum(each.silent_partition_s for each in rebalances)

@@ -281,3 +281,16 @@ class WatchedGroup:
             self.is_inferred,
             len(report.refused),
         )
+
+
+def task_words(member: MemberDescription) -> str:
+    """Return how many tasks of Kafka Streams a member has, and how far its warm-ups are; nothing of other members."""
+    given = None if member.streams is None else member.streams[1]
+    if given is None:
+        return ""
+    words = [f"{len(given.active)} active"]
+    words += [f"{len(given.standby)} standby"] if given.standby else []
+    if member.warmups:
+        lags = [member.task_lags[task] for task in member.warmups if task in member.task_lags]
+        words.append(f"{len(member.warmups)} warming up" + (f" (up to {max(lags):,} behind)" if lags else ""))
+    return f"tasks: {', '.join(words)}"

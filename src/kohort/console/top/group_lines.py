@@ -13,7 +13,7 @@ from kohort.console.command_runs import command_words
 from kohort.console.history.ownership_strip import ownership_drawing
 from kohort.console.history.rebalance_view import RebalanceView, latest, rebalance_view
 from kohort.console.history.watched_cluster import WatchedCluster
-from kohort.console.history.watched_group import GroupSummary, WatchedGroup
+from kohort.console.history.watched_group import GroupSummary, WatchedGroup, task_words
 from kohort.drawing.display_text import (
     cells,
     clock,
@@ -296,14 +296,17 @@ def _pieces(characters: str) -> Iterable[tuple[str, str]]:
 def _members(watched: WatchedCluster, group: WatchedGroup, names: Names, width: int) -> list[TopLine]:
     members = () if group.described is None else group.described.members
     drained = watched.drained(group.listed.group_id)
+    has_tasks = any(map(task_words, members))
+    tasks = Column("TASKS", 12, 60, 3, lambda each: (task_words(each), ""), is_name=True)
     columns = laid_out(
         (
             Column("MEMBER", 14, 30, 1, lambda each: (display_name(names(each.member_id)), BOLD), is_name=True),
             Column("PARTITIONS", 10, 10, 2, lambda each: (f"{len(each.assignment):,}", ""), is_number=True),
-            Column("HOST", 12, 24, 3, lambda each: (display_name(each.client_host), ""), is_name=True),
-            Column("PROTOCOL", 8, 20, 4, lambda each: (_member_state(group, each, drained), "")),
-            Column("CLIENT", 12, 24, 5, lambda each: (display_name(each.client_id), ""), is_name=True),
-            Column("MEMBER ID", 12, 60, 6, lambda each: (display_name(each.member_id), DIM), is_name=True),
+            *((tasks,) if has_tasks else ()),
+            Column("HOST", 12, 24, 4, lambda each: (display_name(each.client_host), ""), is_name=True),
+            Column("PROTOCOL", 8, 20, 5, lambda each: (_member_state(group, each, drained), "")),
+            Column("CLIENT", 12, 24, 6, lambda each: (display_name(each.client_id), ""), is_name=True),
+            Column("MEMBER ID", 12, 60, 7, lambda each: (display_name(each.member_id), DIM), is_name=True),
         ),
         width,
     )

@@ -12,6 +12,7 @@ from kohort.console.history.ownership_strip import ownership_drawing
 from kohort.console.history.rebalance_markup import rebalance_details, rebalances_markup
 from kohort.console.history.rebalance_view import latest, rebalance_view
 from kohort.console.history.watched_cluster import FILTERS, ORDERS, ROWS, GroupQuery
+from kohort.console.history.watched_group import task_words
 from kohort.console.web.site import OpenPage, Site
 from kohort.drawing.display_text import display_name, moment
 from kohort.drawing.markup import Markup, tag
@@ -95,6 +96,7 @@ def group_page(site: Site, values: Mapping[str, str]) -> OpenPage | None:
             refusals=[each for each in site.watched.remarks if repr(group_id) in each],
             members=members[:MEMBERS],
             names=names,
+            task_words=task_words,
             left=max(0, len(members) - MEMBERS),
             drained=site.watched.drained(group_id),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.console.looks import listed, look, member
 
@@ -24,6 +26,7 @@ from kohort.drawing.display_text import TimeAxis, cells
 from kohort.drawing.ownership_characters import letters_of, strip
 from kohort.drawing.ownership_drawing import Lane, OwnedSpan
 from kohort.model.ids import TopicPartition
+from kohort.wire.embedded_protocols import StreamsAssignment, StreamsTask
 
 HOSTILE = ("\x1b[31m[bold]x", "g" * 249, "", "\u202egnp.exe", "日本語" * 60, "\udcff", "a\nb", "e\u0301" * 90)
 
@@ -136,3 +139,14 @@ def test_no_partition_of_a_share_group_lacks_an_owner() -> None:
     assert "none has an owner" in shown
     assert "shared by members" in shown
     assert "no owner" not in shown
+
+
+def test_members_of_a_streams_group_have_tasks_and_warm_ups() -> None:
+    watched = WatchedCluster()
+    watched.fold_listing([listed("s", group_type="streams")])
+    warm = StreamsTask(1, 0)
+    given = StreamsAssignment(0, active=(StreamsTask(0, 0), StreamsTask(0, 1)))
+    one = replace(member("a-1", 0), is_native=True, streams=(None, given), warmups=(warm,), task_lags={warm: 5_000})
+    watched.fold_description(1_000, "s", GroupDescription("s", "Stable", "streams", "", (one,), "streams", 3, 3))
+    shown = texts(group_lines(watched, watched.groups["s"], 5, 20_000, 200))
+    assert "tasks: 2 active, 1 warming up (up to 5,000 behind)" in shown
