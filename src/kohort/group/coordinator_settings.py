@@ -121,6 +121,9 @@ class StreamsConfig(NamedTuple):
     """Keys of tags that each member should have."""
 
 
+DEFAULT_WARMUPS, DEFAULT_RECOVERY_LAG = 2, 10_000
+"""How many tasks of a streams group warm up at a time, and how many records behind a copy has caught up."""
+
 UNLIMITED = 2**31 - 1
 """A limit that is none. Who watches the groups of other brokers does not know theirs."""
 
@@ -167,8 +170,8 @@ class GroupSettings:
     streams_assignment_interval_ms: int = setting(1_000, name="group.streams.assignment.interval.ms")
     streams_standby_replicas: int = setting(0, name="group.streams.num.standby.replicas")
     streams_initial_rebalance_delay_ms: int = setting(3_000, name="group.streams.initial.rebalance.delay.ms")
-    streams_warmup_replicas: int = setting(2, name="group.streams.num.warmup.replicas")
-    streams_acceptable_recovery_lag: int = setting(10_000, name="group.streams.acceptable.recovery.lag")
+    streams_warmup_replicas: int = setting(DEFAULT_WARMUPS, name="group.streams.num.warmup.replicas")
+    streams_acceptable_recovery_lag: int = setting(DEFAULT_RECOVERY_LAG, name="group.streams.acceptable.recovery.lag")
     streams_task_offset_interval_ms: int = setting(60_000, name="group.streams.task.offset.interval.ms")
     streams_rack_aware_tags: tuple[str, ...] = setting((), name="group.streams.rack.aware.assignment.tags")
     describes_topologies: bool = setting(False, name="kohort.group.streams.topology.descriptions")

@@ -12,7 +12,7 @@ from kohort.assign.server.streams_warmups import WarmupLimits, WarmupMember, ref
 from kohort.group.commands import AssignTarget
 from kohort.group.consumer.group import metadata_hash
 from kohort.group.consumer.target import COST_SHARE
-from kohort.group.coordinator_settings import GroupSettings, TopicImage
+from kohort.group.coordinator_settings import DEFAULT_RECOVERY_LAG, DEFAULT_WARMUPS, GroupSettings, TopicImage
 from kohort.group.effects import Append, Arm, Disarm, Effects, Then, WakeMembers
 from kohort.group.group_timers import target_timer
 from kohort.group.streams.events import Settings, StreamsMemberTargetStored, StreamsTargetStored
@@ -128,12 +128,16 @@ def topics_hash(topology: StreamsTopology, image: TopicImage) -> int:
 
 
 def assignment_settings_of(group_id: str, settings: GroupSettings) -> Settings:
-    """Return the settings that a target depends on: another value takes the group's epoch on."""
+    """Return the settings that a target depends on: another value takes the group's epoch on.
+
+    Those that Kafka's groups do not store are left out at their defaults, so that a group which moves is as it was.
+    """
     config = settings.streams_config_of(group_id)
-    found = (
-        ("acceptable.recovery.lag", str(config.acceptable_recovery_lag)),
-        ("num.standby.replicas", str(config.standby_replicas)),
-        ("num.warmup.replicas", str(config.warmup_replicas)),
-    )
-    tags = ",".join(config.rack_aware_tags)
-    return (*found, ("rack.aware.assignment.tags", tags)) if tags else found
+    lag, warmups = config.acceptable_recovery_lag, config.warmup_replicas
+    found = {
+        "acceptable.recovery.lag": "" if lag == DEFAULT_RECOVERY_LAG else str(lag),
+        "num.standby.replicas": str(config.standby_replicas),
+        "num.warmup.replicas": "" if warmups == DEFAULT_WARMUPS else str(warmups),
+        "rack.aware.assignment.tags": ",".join(config.rack_aware_tags),
+    }
+    return tuple((name, value) for name, value in found.items() if value)

@@ -112,3 +112,10 @@ def test_member_that_reports_no_lags_has_its_tasks_at_once() -> None:
         world.beat("b", world.member("b").assigned.tasks)
     assert world.member("b").assigned.tasks == active("0_1")
     assert NO_TASKS.warmup == world.member("b").target.warmup
+
+
+def test_group_stores_no_settings_that_kafkas_do_not_while_they_are_defaults() -> None:
+    """A group that moves from Apache Kafka, or to it, would begin a new epoch."""
+    assert started().streams.assignment_settings == (("num.standby.replicas", "0"),)
+    stored = started(streams_warmup_replicas=1).streams.assignment_settings
+    assert stored == (("num.standby.replicas", "0"), ("num.warmup.replicas", "1"))
