@@ -5,10 +5,8 @@
 The new owner gets a copy meanwhile. That is a standby copy, if the assignor has made one for the process in which the
 task stays: there the task is active, so that its copy is free. Else it is a warm-up, of which there are few at a time.
 
-Apache Kafka 4.4.0 has the settings and the messages, and its `AssignmentRefiner` returns the target as it is.
-
 A lag that was not reported is too large, but for the owner's own. A member whose client reports no lags waits for
-none: its moves are made at once.
+none: its moves are made at once. All are on Apache Kafka 4.4.0, whose `AssignmentRefiner` changes nothing yet.
 """
 
 from __future__ import annotations
