@@ -9,3 +9,5 @@ from interop.kohort_broker import KohortBroker
 
 Broker = KohortBroker | ApacheKafka
 BROKERS: Mapping[str, type[KohortBroker] | type[ApacheKafka]] = {"kohort": KohortBroker, "apache": ApacheKafka}
+NEWEST = "newest"
+"""The name of the newest Apache Kafka, where a test is given that one."""

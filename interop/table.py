@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from interop import jars
+from interop.brokers import NEWEST
 from interop.gateways import GATEWAYS, WAYS
 from interop.logins import WAYS as LOGINS
 from interop.spark_versions import OF_TABLES
@@ -100,6 +101,7 @@ READERS = ("deltalake", "pyiceberg", "duckdb", "polars")
 PACKAGES = ("confluent-kafka", "kafka-python", "aiokafka")
 OF_KAFKA = ("Java consumer", "Java tools")
 BROKER_NAMES = {"kohort": "kohort", "apache": "Apache Kafka"}
+"""Of the newest Apache Kafka too the row says that it is that one."""
 Outcomes = list[dict[str, str]]
 
 
@@ -183,6 +185,7 @@ def without_version(name: str) -> str:
 def place(outcome: dict[str, str]) -> Place:
     """Return the cell of a test, or raise KeyError where no table has its column."""
     broker, _, variant = outcome["broker"].partition(", ")
+    broker = "apache" if broker == NEWEST else broker
     name = f"{outcome['capability']}, {variant}" if variant else outcome["capability"]
     client = NAMES.get(outcome["client"], outcome["client"])
     if broker in GATEWAYS:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from interop.brokers import BROKERS, Broker
+from interop.brokers import BROKERS, NEWEST, Broker
 from interop.gateways import GATEWAYS, PARKED, WAYS, Way, gateway_of_three, three_nodes
 from interop.group import Group
 from interop.kafka import ApacheKafka, free_port
@@ -136,7 +136,9 @@ def _lanes() -> Iterator[Lanes]:
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, broker: str, _lanes: Lanes) -> Stage:
     """Where a `lane` test plays, which says its broker by a parameter."""
-    assert broker in (*BROKERS, *GATEWAYS, *WAYS), "a lane test names its broker or its way to one by a parameter"
+    assert broker in (*BROKERS, NEWEST, *GATEWAYS, *WAYS), (
+        "a lane test names its broker or its way to one by a parameter"
+    )
     _lanes.begin(request)
     return _lanes.stage(request.node)
 
@@ -269,12 +271,17 @@ def apache(_apache: ApacheKafka) -> ApacheKafka:
 
 
 @pytest.fixture(scope="session")
-def newest() -> Iterator[ApacheKafka]:
-    """The newest Apache Kafka, of which not all jars are published yet."""
+def _newest() -> Iterator[ApacheKafka]:
     broker = ApacheKafka(SHORT_SESSIONS, heap="512m", pom=jars.NEWEST).start()
     yield broker
     broker.stop()
     broker.remove()
+
+
+@pytest.fixture(scope="session")
+def newest(_newest: ApacheKafka) -> ApacheKafka:
+    """The newest Apache Kafka, of which not all jars are published yet."""
+    return _newest
 
 
 @pytest.fixture(scope="session")

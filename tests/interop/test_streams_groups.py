@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 
 import pytest
-from interop.streams import STREAMS_PROTOCOL, application, running
+from interop.brokers import NEWEST
+from interop.group import keyed
+from interop.producers import produce
+from interop.streams import STREAMS_PROTOCOL, Application, application, running
 from interop.waiting import eventually
+from tests.interop.explanations import rebalances
 from tests.interop.kafka_tools import CONFIG, attempt, tool
 from tests.interop.lanes import Stage
-from tests.interop.test_streams import PARTITIONS, Input, check_own_topics, on_both
+from tests.interop.test_streams import KEYS, PARTITIONS, Input, check_own_topics, on_both
+
+from kohort.client.admin.group_descriptions import GroupDescription
+from kohort.sync import Admin
 
 pytestmark = [pytest.mark.timeout(400)]
 STREAMS = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+STREAMS_4_4 = "4.4.0"
+on_ours_and_newest = pytest.mark.parametrize("broker", ["kohort", NEWEST])
+EACH_KILLED = 10
+MANY = 200_000
+"""Keys of a store that takes seconds to restore."""
 in_both_versions = pytest.mark.parametrize("version", ["", "4.4.0"], ids=["4.3.1", "4.4.0"])
 
 
@@ -86,3 +98,124 @@ def test_counts_are_written_once_in_a_streams_group_with_exactly_once(stage: Sta
         given.more()
         given.await_counted(streams)
         given.check_counted_once(streams)
+
+
+def described(stage: Stage, streams: Application) -> GroupDescription:
+    """Return the application's group as it is."""
+    with Admin(stage.bootstrap) as admin:
+        return admin.describe_groups([streams.group_id])[streams.group_id]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.lane(200)
+@on_both
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once_v2"])
+@pytest.mark.capability("Kafka Streams", "streams groups: scaled 1-3-1 under load and killed 10 times, {guarantee}")
+def test_counts_of_a_streams_group_are_right_after_kills(stage: Stage, guarantee: str) -> None:
+    given = Input(stage)
+    settings = (STREAMS_PROTOCOL, f"processing.guarantee={guarantee}", "transaction.timeout.ms=6000")
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, *settings) as streams:
+        given.more()
+        instances = [streams.start(0)]
+        given.await_counted(streams)
+        with given.load():
+            instances += [streams.start(number) for number in (1, 2)]
+            for each in instances:
+                running(each)
+            for kill in range(EACH_KILLED):
+                number = kill % 3
+                instances[number].crash()
+                instances[number] = streams.start(number)
+                running(instances[number])
+            for each in instances[1:]:
+                each.stop()
+        given.await_counted(streams)
+        if guarantee == "exactly_once_v2":
+            given.check_counted_once(streams)
+
+
+@pytest.mark.lane(120)
+@on_ours_and_newest
+@pytest.mark.capability(
+    "Kafka Streams", "streams groups: 4.3.1 to 4.4.0 under load, one instance after the other (4.4.0)"
+)
+def test_counts_are_exact_while_a_streams_group_gets_the_next_version(stage: Stage) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+        given.more()
+        instances = [streams.start(number) for number in range(3)]
+        for each in instances:
+            running(each)
+        with given.load():
+            for number in range(3):
+                instances[number].stop()
+                instances[number] = streams.start(number, version=STREAMS_4_4)
+                running(instances[number])
+        given.await_counted(streams)
+        given.check_counted_once(streams)
+
+
+@pytest.mark.lane(120)
+@on_both
+@pytest.mark.capability("Kafka Streams", "from a classic group to a streams group and back, while no instance runs")
+def test_application_that_is_stopped_becomes_a_streams_group_and_a_classic_one_again(stage: Stage) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS) as streams:
+        for group_type, settings in (("classic", ()), ("streams", (STREAMS_PROTOCOL,)), ("classic", ())):
+            given.more()
+            instances = [streams.start(number, *settings) for number in range(2)]
+            given.await_counted(streams)
+            assert described(stage, streams).group_type == group_type
+            for each in instances:
+                each.stop()
+            # Streams of the classic protocol do not leave their group.
+            eventually(lambda: described(stage, streams).state, "Empty", 60)
+        given.check_counted_once(streams)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.lane(150)
+@pytest.mark.parametrize("broker", ["kohort"])
+@pytest.mark.capability(
+    "Kafka Streams", "streams groups: a task with much state moves once its new owner has warmed up (4.4.0)"
+)
+def test_task_with_much_state_moves_to_an_owner_that_has_warmed_up(stage: Stage) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+        entity = ("--entity-type", "groups", "--entity-name", streams.group_id)
+        tool(stage, CONFIG, *entity, "--alter", "--add-config", "streams.acceptable.recovery.lag=100")
+        produce("librdkafka", stage.bootstrap, stage.name, keyed(MANY, MANY))
+        first = streams.start(0, version=STREAMS_4_4)
+        running(first)
+        eventually(lambda: lag(stage, streams), 0, 200)
+        streams.start(1, version=STREAMS_4_4)
+        eventually(lambda: warming_up(stage, streams), True, 60)
+        given.more()  # what runs already is not interrupted
+        eventually(lambda: stateful_tasks(stage, streams), [PARTITIONS // 2] * 2, 120)
+        eventually(lambda: lag(stage, streams), 0, 60)
+        told = rebalances(stage, streams.group_id)
+        assert any(epoch["warmups"] for each in told for epoch in each["epochs"])
+        causes = [epoch["cause"] for each in told for epoch in each["epochs"]]
+        assert ("standby_lag", "standby_caught_up") in {(each["kind"], each["detail"]) for each in causes}
+        counted = streams.read_counts()
+        assert len(set(counted)) == len(counted), "a task goes on with the counts of its former owner"
+        assert len(counted) == MANY + given.each * KEYS
+
+
+def lag(stage: Stage, streams: Application) -> int:
+    """Return how many records the application has not read yet, -1 before it has committed in all its inputs."""
+    with Admin(stage.bootstrap) as admin:
+        found = admin.lag(streams.group_id).values()
+    return sum(each.records or 0 for each in found) if len(found) == 2 * PARTITIONS else -1
+
+
+def warming_up(stage: Stage, streams: Application) -> bool:
+    """Whether some member warms up tasks, while another one runs all that have state."""
+    members = described(stage, streams).members
+    return any(each.warmups for each in members) and stateful_tasks(stage, streams) == [0, PARTITIONS]
+
+
+def stateful_tasks(stage: Stage, streams: Application) -> list[int]:
+    """Return how many tasks with a store each member runs."""
+    given = [each.streams[1] for each in described(stage, streams).members if each.streams is not None]
+    return sorted(sum(task.subtopology == 1 for task in each.active) for each in given if each is not None)
