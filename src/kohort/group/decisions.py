@@ -224,6 +224,14 @@ def _streams_heartbeat(shard: Shard, command: StreamsHeartbeat, now_ms: int) -> 
     yield from streams.decide_heartbeat(StreamsGroup(command.group_id), command, now_ms, shard.settings)
 
 
+def _describe_topology(shard: Shard, command: DescribeTopology, now_ms: int) -> Effects:
+    group = shard.groups.get(command.group_id)
+    if isinstance(group, StreamsGroup):
+        return decide_description(group, command, now_ms)
+    text = f"Group {command.group_id} {'not found' if group is None else 'is not a streams group'}."
+    return (Reply(DescribeTopologyResult(ErrorCode.GROUP_ID_NOT_FOUND, text)),)
+
+
 def _by_type(
     classic: _Decisions | None = None, consumer: _Decisions | None = None, of_streams: _Decisions | None = None
 ) -> _Decision:
@@ -311,7 +319,7 @@ _DECISIONS: dict[type, _Decision] = {
     ConsumerHeartbeat: _consumer_heartbeat,
     CommitOffsets: committed_offsets.decide_commit,
     StreamsHeartbeat: _streams_heartbeat,
-    DescribeTopology: decide_description,
+    DescribeTopology: _describe_topology,
     Join: _join,
     Sync: _sync,
     Leave: _leave,

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from kohort.group.commands import GroupCommand
 from kohort.group.effects import Effects, Note, Reply
 from kohort.group.results import Result
-from kohort.group.shard import Shard
 from kohort.group.streams.description import KnownDescription, TopologyDescription
 from kohort.group.streams.events import TopologyDescribed
 from kohort.group.streams.group import StreamsGroup
@@ -32,13 +31,10 @@ class DescribeTopologyResult(Result):
     error_message: str | None = None
 
 
-def decide_description(shard: Shard, command: DescribeTopology, now_ms: int) -> Effects:
+def decide_description(group: StreamsGroup, command: DescribeTopology, now_ms: int) -> Effects:
     """Take the description of the group's topology from one of its members. What is refused is not asked for again."""
-    group, member_id = shard.groups.get(command.group_id), command.member_id
-    if not isinstance(group, StreamsGroup):
-        text = f"Group {command.group_id} {'not found' if group is None else 'is not a streams group'}."
-        yield Reply(DescribeTopologyResult(ErrorCode.GROUP_ID_NOT_FOUND, text))
-    elif group.is_dead:
+    member_id = command.member_id
+    if group.is_dead:
         yield Reply(DescribeTopologyResult(ErrorCode.NOT_COORDINATOR))
     elif member_id not in group.members:
         text = f"Member {member_id} is not a member of group {command.group_id}."
