@@ -45,6 +45,8 @@ class Exhibit:
     is_quick: bool = False
     producers: int = 0
     """How many transactional producers the worlds have in which it is looked for."""
+    has_streams: bool = False
+    """Whether the worlds in which it is looked for have a group of Kafka Streams."""
     worlds: Callable[[WorldPlan], WorldPlan] = lambda plan: plan
     """Makes the world in which it is looked for of the one that a seed gives."""
     program: ProgramWorlds | None = None

@@ -120,7 +120,7 @@ def _broken(seed: int, wanted: Exhibit) -> tuple[str, str] | None:
                 course, options = wanted.program
                 failure = run_plan(course, draw_world(seed, options), options)
                 return None if failure is None else (failure.broken.invariant, failure.broken.sentence)
-            broken = run(wanted.worlds(draw_plan(seed, producers=wanted.producers))).broken
+            broken = run(wanted.worlds(draw_plan(seed, producers=wanted.producers, streams=wanted.has_streams))).broken
     except StandsStill:
         return NO_DEFECT, "an event takes for ever"
     return None if broken is None else (broken.invariant, broken.sentence)

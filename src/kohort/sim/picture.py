@@ -12,8 +12,10 @@ from kohort.drawing.display_text import TimeAxis, duration
 from kohort.drawing.ownership_drawing import DrawnEvent, Lane, LaneGroup, OwnedSpan, OwnershipDrawing, svg_file
 from kohort.group.events import ConsumerGroupStored, Event, GroupStored
 from kohort.group.shard import Shard
+from kohort.group.streams.events import StreamsGroupStored
 from kohort.model.assignment import Partitions
 from kohort.model.ids import TopicPartition
+from kohort.model.streams_tasks import TasksByRole
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode, TimedObserver
 
 _QUIET = frozenset({"burst", "drift", "packets", "start"})
@@ -57,6 +59,7 @@ FAULTS = {
     "delete group": "group {who} is deleted",
     "reset offsets": "the offsets of group {who} are reset",
     "configure group": "{name} of group {who} becomes {value}",
+    "configure streams": "{name} of group {who} becomes {value}",
     "storm": "connections break, many at once",
     "kill gateway": "gateway {who} is killed",
     "freeze gateway": "gateway {who} stops running",
@@ -123,7 +126,7 @@ class Picture(TimedObserver):
     def group_event(self, node: SeenNode, shard: Shard, event: Event, now_ms: int) -> None:
         if isinstance(event, GroupStored):
             self._note_epoch(event.group_id, f"g{event.generation}")
-        elif isinstance(event, ConsumerGroupStored):
+        elif isinstance(event, ConsumerGroupStored | StreamsGroupStored):
             self._note_epoch(event.group_id, f"e{event.epoch}")
 
     def _note_epoch(self, group: str, text: str) -> None:
@@ -145,6 +148,10 @@ class Picture(TimedObserver):
             self._since[member.group_id, partition, member.name] = self.now_us / 1000
             self._spans.setdefault((member.group_id, partition), [])
         self._owned[member.name] = partitions
+
+    def runs(self, member: SeenMember, tasks: TasksByRole) -> None:
+        """Show active tasks as the partitions of their subtopologies."""
+        self.owns(member, frozenset(TopicPartition(f"task {name}", number) for name, number in tasks.active))
 
     # -- what it shows
 

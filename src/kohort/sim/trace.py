@@ -18,6 +18,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.cause import Cause
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.model.streams_tasks import TasksByRole, by_subtopology
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.kernel.scheduler import Scheduler
 from kohort.sim.kernel.world_observer import Errors, Observer, Offsets, SeenMember, SeenNode, TimedObserver
@@ -26,6 +27,7 @@ HEADINGS = f"{'TIME':>11} {'EVENT':>7}  {'WHO':<5} {'WHAT':<10} REST"
 CHANGES = frozenset({
     "GroupStored", "GroupDeleted", "ConsumerGroupStored", "ConsumerGroupDeleted", "TargetStored", "MemberRemoved",
     "ConsumerMemberDeleted", "StaticMemberReplaced", "RoundOpened", "GroupLoaded", "GroupUnloaded",
+    "StreamsGroupStored", "StreamsGroupDeleted", "StreamsTargetStored", "StreamsMemberDeleted",
 })  # fmt: skip
 """The events of a group that the short form shows."""
 SETTLED = frozenset({"stable", "fenced", "stale", "fatal", "unjoined", "unsubscribed"})
@@ -107,6 +109,9 @@ class Trace(_Lines):
 
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         self.put(member.name, "owns", show_partitions(partitions))
+
+    def runs(self, member: SeenMember, tasks: TasksByRole) -> None:
+        self.put(member.name, "runs", show_tasks(tasks))
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         self.put(member.name, "reads", f"{partition} {first}..{next_offset - 1}")
@@ -200,6 +205,16 @@ def show_partitions(partitions: Iterable[TopicPartition]) -> str:
     for topic, index in sorted(partitions):
         by_topic.setdefault(topic, []).append(index)
     return " ".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic.items()) or "-"
+
+
+def show_tasks(tasks: TasksByRole) -> str:
+    """Return tasks as `active 0:1,2 standby 1:0`, or `-` for none."""
+    shown = []
+    for name, of_role in zip(("active", "standby", "warmup"), tasks, strict=True):
+        if of_role:
+            ids = [f"{key}:{','.join(map(str, numbers))}" for key, numbers in by_subtopology(of_role).items()]
+            shown.append(f"{name} {' '.join(ids)}")
+    return " ".join(shown) or "-"
 
 
 def show_event(event: Event) -> str:

@@ -16,6 +16,7 @@ from kohort.sim.checks.ownership_checks import ConversionChecker, OwnershipCheck
 from kohort.sim.checks.replay_checks import ReplayChecker
 from kohort.sim.checks.response_checks import ResponseChecker
 from kohort.sim.checks.state_checks import StateChecker
+from kohort.sim.checks.streams_checks import StreamsTargetChecker, StreamsTaskChecker
 from kohort.sim.checks.transaction_checks import TransactionChecker
 from kohort.sim.kernel.rng import Rng
 
@@ -34,6 +35,8 @@ def all_checkers(seed: int) -> list[Checker]:
         TargetChecker(ledgers),
         ownership,
         ConversionChecker(ledgers, ownership),
+        StreamsTaskChecker(ledgers),
+        StreamsTargetChecker(ledgers),
         CommitChecker(ledgers),
         ReadingChecker(ledgers),
         ClosingChecker(ledgers, faults),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.consumer.group import ConsumerGroup, GroupState
+from kohort.group.consumer.group import GroupState
 from kohort.group.events import (
     Event,
     GenerationFormed,
@@ -21,6 +21,7 @@ from kohort.group.events import (
     RoundOpened,
 )
 from kohort.group.shard import Group, Shard
+from kohort.group.streams.group import StreamsGroup, StreamsGroupState
 from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
@@ -39,7 +40,7 @@ from kohort.sim.kernel.world_observer import SeenGateway, SeenMember, SeenNode
 GRACE_US = 30_000_000
 """After so long a healed world has no half-open connection left that a request could be sent on."""
 
-_PARKED = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat"})
+_PARKED = frozenset({"JoinGroup", "SyncGroup", "Heartbeat", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"})
 
 
 class EndChecker(Checker):
@@ -110,10 +111,13 @@ class EndChecker(Checker):
             topics: set[str] = set()
             for member in group.members.values():
                 topics |= shard.settings.topics_of(member.metadata(group.protocol_name)) or set()
+        elif isinstance(group, StreamsGroup):
+            if group.state not in (StreamsGroupState.STABLE, StreamsGroupState.EMPTY, StreamsGroupState.NOT_READY):
+                return f"it is {group.state} in the end"
+            topics = set()
         else:
             if group.state not in (GroupState.STABLE, GroupState.EMPTY):
                 return f"it is {group.state} in the end"
-            assert isinstance(group, ConsumerGroup), "no program of a world is in a streams group"
             topics = set(group.subscribers).union(*(stored.topics for stored in group.regexes.values()))
         ids = {member.identity.member_id for member in members}
         if unknown := sorted(group.members.keys() - ids):

@@ -51,6 +51,7 @@ from kohort.node.groups.offsets_partition import OffsetsPartition, Status
 from kohort.node.node import Node
 from kohort.node.topics.topic import Partition
 from kohort.sim.checks.checker import Checker
+from kohort.sim.checks.streams_ledger import AWAY, StreamsRecords, ends_streams, is_of_streams
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
 Place = tuple[bytes, int]
@@ -61,9 +62,6 @@ NEVER = -1
 
 RENEWAL = "recreate topic"
 """The fault that deletes a topic and creates one of the same name."""
-
-AWAY = -2
-"""The epoch of a static member that left for a while."""
 
 
 @dataclass(slots=True)
@@ -109,11 +107,15 @@ class GroupLedger:
     asker: dict[Place, str] = field(default_factory=dict)
     """The member that has a partition, granted or asked back."""
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    streams: StreamsRecords | None = None
+    """A streams group."""
 
     def is_out(self, member_id: str) -> bool:
         """Whether a member was removed or left behind, or has left for a while: its knowledge may be outdated."""
         if member_id in self.left_behind:
             return True
+        if self.streams is not None:
+            return self.streams.is_out(member_id)
         if self.kind == "consumer":
             member = self.natives.get(member_id)
             return member is None or member.epoch == AWAY
@@ -131,6 +133,8 @@ class GroupLedger:
         """Return why a commit with a generation or epoch is to be refused, or None when it may be accepted."""
         if self.kind == "consumer":
             return self._why_not_native(member_id, epoch, place)
+        if self.streams is not None:
+            return None if epoch < 0 and not self.streams.threads else f"no client of a world commits for {member_id}"
         if epoch < 0 and not self.members:
             return None
         if self.kind == "":
@@ -185,9 +189,21 @@ class GroupLedger:
                 self.commits[event.topic, event.partition] = event
             case OffsetDeleted():
                 self.commits.pop((event.topic, event.partition), None)
+            case _ if is_of_streams(event):
+                self._fold_streams(event)
             case _:
                 self._fold_classic(event)
                 self._fold_consumer(event)
+
+    def _fold_streams(self, event: Event) -> None:
+        self.turns += 1
+        if ends_streams(event):
+            self.kind, self.streams = "" if self.kind == "streams" else self.kind, None
+            return
+        if self.streams is None:
+            self._end_classic("streams")
+            self.streams = StreamsRecords()
+        self.streams.fold(event)
 
     def _fold_classic(self, event: Event) -> None:
         match event:

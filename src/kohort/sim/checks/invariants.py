@@ -18,6 +18,7 @@ from kohort.group.shard import Group, Shard
 from kohort.group.streams.group import StreamsGroup
 from kohort.sim.checks import classic_invariants as classic
 from kohort.sim.checks import consumer_invariants as consumer
+from kohort.sim.checks import streams_invariants as streams
 
 
 class Moment(StrEnum):
@@ -36,7 +37,7 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """An invariant. `classic` and `consumer` yield a sentence for each way in which a group's state breaks it."""
+    """An invariant. `classic`, `consumer` and `streams` yield a sentence for each way in which a group breaks it."""
 
     name: str
     sentence: str
@@ -44,6 +45,7 @@ class Invariant:
     checked: tuple[Moment, ...]
     classic: Callable[[ClassicGroup], Iterator[str]] | None = None
     consumer: Callable[[ConsumerGroup], Iterator[str]] | None = None
+    streams: Callable[[StreamsGroup], Iterator[str]] | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -51,18 +53,19 @@ class Invariant:
 
 NO_DOUBLE_OWNERSHIP = Invariant(
     "NoDoubleOwnership",
-    "No two members of a group act on one partition at once, unless the coordinator has evicted or overtaken the first "
-    "one and it has not learned of that yet; then none of its commits is accepted.",
+    "No two members of a group act on one partition, or run one task as an active one, at once, unless the coordinator "
+    "has evicted or overtaken the first one and it has not learned of that yet; then none of its commits is accepted.",
     "KIP-429, KIP-848; KAFKA-12984, KAFKA-14639",
     (Moment.OWNERSHIP, Moment.EVENT),
 )
 WITHHOLDING = Invariant(
     "Withholding",
-    "A partition is assigned to no member while another member of the group owns it and has not confirmed its "
-    "revocation.",
+    "A partition or an active task is assigned to no member while another member of the group owns it and has not "
+    "confirmed its revocation.",
     "KIP-429, KIP-848; KAFKA-16147",
     (Moment.EVENT, Moment.STATE),
     consumer=consumer.shared_partitions,
+    streams=streams.shared_tasks,
 )
 EPOCH_MONOTONE = Invariant(
     "EpochMonotone",
@@ -71,6 +74,7 @@ EPOCH_MONOTONE = Invariant(
     "KIP-848",
     (Moment.EVENT, Moment.STATE, Moment.RESTART),
     consumer=consumer.early_epochs,
+    streams=streams.early_epochs,
 )
 GENERATION_DENSE = Invariant(
     "GenerationDense",
@@ -87,14 +91,33 @@ STABLE_MEANS_CONVERGED = Invariant(
     (Moment.EVENT, Moment.STATE),
     classic=classic.unconverged,
     consumer=consumer.unconverged,
+    streams=streams.unconverged,
 )
 TARGET_LEGAL = Invariant(
     "TargetLegal",
     "A target assigns each partition to one member at most, and to each member only partitions that exist, of topics "
-    "to which it subscribes.",
+    "to which it subscribes; each task of a streams group to one, with as many standby copies as there should be and "
+    "can be.",
     "KIP-848; KAFKA-12759",
     (Moment.EVENT, Moment.STATE),
     consumer=consumer.shared_targets,
+    streams=streams.shared_targets,
+)
+ONE_COPY_PER_PROCESS = Invariant(
+    "OneCopyPerProcess",
+    "The members of one process of a streams group have a task once, in one role: no standby copy or warm-up is where "
+    "the task is active.",
+    "KIP-1071; KAFKA-19449",
+    (Moment.OWNERSHIP, Moment.EVENT, Moment.STATE),
+    streams=streams.crowded_processes,
+)
+TASKS_MOVE_WARM = Invariant(
+    "TasksMoveWarm",
+    "No target makes a task with state active in a process whose copy is further behind than acceptable.recovery.lag "
+    "while another one has caught up, but for members that report no lags; and no more tasks warm up at a time than "
+    "num.warmup.replicas allows.",
+    "KIP-441, KIP-1071",
+    (Moment.EVENT,),
 )
 COMMIT_FENCED = Invariant(
     "CommitFenced",
@@ -128,6 +151,7 @@ STATIC_SLOT_UNIQUE = Invariant(
     (Moment.EVENT, Moment.STATE),
     classic=classic.shared_slots,
     consumer=consumer.shared_slots,
+    streams=streams.shared_slots,
 )
 LEADER_NEVER_ORPHANED = Invariant(
     "LeaderNeverOrphaned",
@@ -268,6 +292,7 @@ PHASE_FITS = Invariant(
     (Moment.STATE,),
     classic=classic.misfits,
     consumer=consumer.misfits,
+    streams=streams.misfits,
 )
 COUNTS_AGREE = Invariant(
     "CountsAgree",
@@ -276,6 +301,7 @@ COUNTS_AGREE = Invariant(
     (Moment.STATE,),
     classic=classic.miscounts,
     consumer=consumer.miscounts,
+    streams=streams.miscounts,
 )
 
 CATALOGUE = tuple(each for each in globals().copy().values() if isinstance(each, Invariant))
@@ -283,6 +309,7 @@ CATALOGUE = tuple(each for each in globals().copy().values() if isinstance(each,
 
 _OF_CLASSIC = tuple((each, each.classic) for each in CATALOGUE if each.classic is not None)
 _OF_CONSUMER = tuple((each, each.consumer) for each in CATALOGUE if each.consumer is not None)
+_OF_STREAMS = tuple((each, each.streams) for each in CATALOGUE if each.streams is not None)
 
 
 def broken(shard: Shard, group_id: str) -> Iterator[tuple[Invariant, str]]:
@@ -298,6 +325,10 @@ def broken(shard: Shard, group_id: str) -> Iterator[tuple[Invariant, str]]:
     elif isinstance(group, ConsumerGroup):
         for invariant, of_consumer in _OF_CONSUMER:
             for text in of_consumer(group):
+                yield invariant, f"{group_id}: {text}"
+    else:
+        for invariant, of_streams in _OF_STREAMS:
+            for text in of_streams(group):
                 yield invariant, f"{group_id}: {text}"
 
 
@@ -344,5 +375,5 @@ def waiting_of(group: Group) -> set[Parked]:
 def needed_by(group: Group) -> Iterator[Timer]:
     """Yield the timers without which one group could wait for ever (EveryParkedReplyAnswered)."""
     if isinstance(group, StreamsGroup):
-        return iter(() if group.is_dead else [member.session for member in group.members.values()])
+        return streams.needed(group)
     return classic.needed(group) if isinstance(group, ClassicGroup) else consumer.needed(group)

@@ -18,10 +18,11 @@ from kohort.group.events import (
     TargetStored,
 )
 from kohort.group.shard import Shard
+from kohort.group.streams.events import StreamsGroupStored
 from kohort.model.errors import ErrorCode
 from kohort.node.groups.offsets_partition import OffsetsPartition
 from kohort.sim.checks.checker import Checker
-from kohort.sim.checks.group_ledger import AWAY, GroupLedger, Ledgers
+from kohort.sim.checks.group_ledger import GroupLedger, Ledgers
 from kohort.sim.checks.invariants import (
     EPOCH_MONOTONE,
     FENCED_MEMBER_GETS_ERROR,
@@ -29,9 +30,10 @@ from kohort.sim.checks.invariants import (
     LEADER_NEVER_ORPHANED,
     STATIC_SLOT_UNIQUE,
 )
+from kohort.sim.checks.streams_ledger import AWAY
 from kohort.sim.kernel.world_observer import SeenMember, SeenNode
 
-_MEMBERS_ONLY = frozenset({"Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat"})
+_MEMBERS_ONLY = frozenset({"Heartbeat", "SyncGroup", "ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"})
 """Requests that only a member gets a good answer to."""
 
 
@@ -158,6 +160,7 @@ class EpochChecker(Checker):
         self._highest: dict[str, int] = {}
         """By group, the highest number that its log ever had."""
         ledgers.before(ConsumerGroupStored, self._group_stored)
+        ledgers.before(StreamsGroupStored, self._streams_stored)
         ledgers.before(TargetStored, self._target_stored)
         ledgers.before(MemberAssignmentStored, self._assignment_stored)
         ledgers.before(GroupStored, self._generation_stored)
@@ -166,6 +169,9 @@ class EpochChecker(Checker):
         self._note(event.group_id, event.epoch)
         text = f"{event.group_id}: group epoch {event.epoch} after {ledger.epoch}"
         self.compare(event.epoch >= ledger.epoch, EPOCH_MONOTONE, text)
+
+    def _streams_stored(self, _: GroupLedger, event: StreamsGroupStored, __: Shard) -> None:
+        self._note(event.group_id, event.epoch)
 
     def _target_stored(self, ledger: GroupLedger, event: TargetStored, _: Shard) -> None:
         text = f"{event.group_id}: target epoch {event.epoch} after {ledger.target_epoch}"

@@ -18,6 +18,8 @@ from kohort.sim.checks.invariants import FENCED_FOR_CAUSE, ROUNDS_HAVE_CAUSES
 from kohort.sim.kernel.world_observer import Errors, Offsets, SeenMember
 
 _OUT = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION})
+_HEARTBEATS = frozenset({"ConsumerGroupHeartbeat", "StreamsGroupHeartbeat"})
+"""Requests by which members join with epoch 0."""
 _BY_COMMIT = "offset commit failed"
 """The beginning of a member's reason to join when a commit was refused because of a round."""
 
@@ -68,7 +70,7 @@ class ResponseChecker(Checker):
         """Look at what made a member join."""
         exchange = self._exchanges[member.name]
         epoch = member.identity.generation
-        if request == "ConsumerGroupHeartbeat":
+        if request in _HEARTBEATS:
             exchange.is_joining = epoch <= 0 and detail.startswith("epoch 0")
         elif request == "JoinGroup":
             self._judge(member, exchange, detail.partition(": ")[2])
@@ -83,7 +85,7 @@ class ResponseChecker(Checker):
             exchange.is_misled = False
         elif request == "SyncGroup":
             exchange.has_ground = False
-        if request == "ConsumerGroupHeartbeat" and exchange.is_joining:
+        if request in _HEARTBEATS and exchange.is_joining:
             text = f"{member.name} joins with epoch 0, and is fenced by its epoch"
             self.compare(error is not ErrorCode.FENCED_MEMBER_EPOCH, FENCED_FOR_CAUSE, text)
 

@@ -30,7 +30,7 @@ SPARE = 16
 
 TIMERS_OF_A_MEMBER, TIMERS_OF_A_GROUP = 4, 6
 
-_OF_STATE = tuple(each for each in CATALOGUE if each.classic is not None or each.consumer is not None)
+_OF_STATE = tuple(each for each in CATALOGUE if each.classic or each.consumer or each.streams)
 
 
 class StateChecker(Checker):

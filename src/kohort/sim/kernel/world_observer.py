@@ -17,6 +17,7 @@ from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.model.streams_tasks import TasksByRole
 
 if TYPE_CHECKING:
     from kohort.gateway.gateway import Gateway
@@ -150,6 +151,9 @@ class Observer:
 
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """See what a member acts on from here: called at each change, with nothing when its process ends."""
+
+    def runs(self, member: SeenMember, tasks: TasksByRole) -> None:
+        """See which tasks a member of a streams group acts on from here: called at each change, as `owns` is."""
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:
         """See records handed to the application: offsets from `first` up to, without, `next_offset`."""

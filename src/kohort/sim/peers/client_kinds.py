@@ -24,7 +24,7 @@ from kohort.model.assignment import Assignment, Partitions
 from kohort.parking.client_software import KOHORT
 from kohort.wire.apis import Api
 
-Protocol = Literal["classic", "consumer"]
+Protocol = Literal["classic", "consumer", "streams"]
 Commit = Literal["auto", "sync", "async", "revoked"]
 Layout = Literal["apart", "one", "joins apart"]
 """Which requests to the coordinator share a connection: one behind a JoinGroup that waits, waits too; a commit behind a
@@ -77,8 +77,8 @@ class ClientKind:
     @property
     def label(self) -> str:
         """What the trace calls it: eager, cooperative or consumer."""
-        if self.protocol == "consumer":
-            return "consumer"
+        if self.protocol != "classic":
+            return self.protocol
         return str(protocol_for(self.made_assignors()))
 
     @property
@@ -176,6 +176,12 @@ class PeerConfig:
     """How likely a callback raises."""
     rejoins: float = 0.0
     """How likely the user asks for a rebalance after a batch (classic)."""
+    threads: int = 1
+    """How many threads the process has, each of them a member (streams)."""
+    restores_per_s: int = 10_000
+    """How fast it restores copies of state, in records (streams)."""
+    is_state_kept: bool = True
+    """Whether its state survives a restart, with the id of the process (streams)."""
 
     def member_config(self, kind: ClientKind) -> MemberConfig:
         """Return what the member's state machine is made with."""
@@ -266,6 +272,8 @@ _KINDS = (
     ClientKind("consumer-java", "consumer", (), **_JAVA),
     ClientKind("consumer-4.0", "consumer", (), versions=_KAFKA_4_0, **_JAVA),
     ClientKind("consumer-librdkafka", "consumer", (), versions={Api.FETCH: 16}, **_LIBRDKAFKA),
+    ClientKind("streams", "streams", (), **_JAVA),
+    ClientKind("streams-4.3", "streams", (), versions={Api.STREAMS_GROUP_HEARTBEAT: 0}, **_JAVA),
 )
 
 KINDS: Mapping[str, ClientKind] = {kind.name: kind for kind in _KINDS}

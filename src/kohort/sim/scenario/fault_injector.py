@@ -15,6 +15,7 @@ from kohort.log.disk import StorageError
 from kohort.log.memory_disk import CHANGES, Fault, failing
 from kohort.sim.kernel.gateway_host import GatewayHost
 from kohort.sim.peers.client_kinds import KINDS
+from kohort.sim.peers.streams_application import StreamsApplication
 from kohort.sim.scenario.simulated_cluster import MemberSlot, SimulatedCluster
 from kohort.sim.scenario.world_plan import SECOND_US, WorldStep
 
@@ -183,9 +184,23 @@ class FaultInjector:
         return bool(slots)
 
     def _subscribe(self, step: WorldStep, _: Random) -> bool:
-        slot = self._slot(step)
-        slot.subscribe(tuple(step.text("topics").split(",")))
+        slot, topics = self._slot(step), tuple(step.text("topics").split(","))
+        application = self._cluster.applications.get(slot.group)
+        if application is not None:
+            return self._upgrade(application, topics)
+        slot.subscribe(topics)
         return slot.is_running
+
+    def _upgrade(self, application: StreamsApplication, topics: tuple[str, ...]) -> bool:
+        """Restart all processes of a Kafka Streams application with a newer topology, which reads these topics."""
+        before = application.epoch
+        application.change(topics)
+        slots = [slot for slot in self._cluster.slots.values() if slot.group == application.group_id]
+        for slot in slots if application.epoch > before else ():
+            if slot.is_running and not slot.is_closing:
+                slot.close()
+                self._later(SECOND_US, self._bring_back, slot)
+        return application.epoch > before
 
     def _meddle(self, step: WorldStep, _: Random) -> bool:
         """An operator removes a member, or joins under its id as an instance that it is not (crabka#534)."""
@@ -457,6 +472,8 @@ class FaultInjector:
             step.subject, step.text("name"), step.text("value"), self._answered(step)
         )
         return True
+
+    _configure_streams = _configure_group
 
     def _burst(self, step: WorldStep, _: Random) -> bool:
         if step.subject not in self._cluster.topics:

@@ -141,6 +141,21 @@ def _configure(sketch: Sketch) -> Drawn:
     return "configure group", _group(sketch), (("name", name), ("value", random.choice(values)))
 
 
+def _configure_streams(sketch: Sketch) -> Drawn:
+    random = sketch.random
+    name, values = random.choice(
+        (
+            ("streams.num.standby.replicas", ("0", "1", "2")),
+            ("streams.num.warmup.replicas", ("0", "1", "3")),
+            ("streams.session.timeout.ms", ("5000", "8000", "12000")),
+            ("streams.heartbeat.interval.ms", ("500", "1500", "3000")),
+            ("streams.acceptable.recovery.lag", ("0", "1000", "100000")),
+        )
+    )
+    group = next(member.group for member in sketch.members if member.kind.protocol == "streams")
+    return "configure streams", group, (("name", name), ("value", random.choice(values)))
+
+
 def _close_within(sketch: Sketch) -> Drawn:
     random = sketch.random
     state = random.choice(("joining", "joining", "syncing", "revoking"))
@@ -169,6 +184,10 @@ def _has_producer(sketch: Sketch) -> bool:
 
 def _has_native(sketch: Sketch) -> bool:
     return any(member.kind.protocol == "consumer" for member in sketch.members)
+
+
+def _has_streams(sketch: Sketch) -> bool:
+    return any(member.kind.protocol == "streams" for member in sketch.members)
 
 
 MENU = (
@@ -207,6 +226,7 @@ MENU = (
     FaultKind("delete group", 0.1, _of(_group, "delete group"), 2),
     FaultKind("reset offsets", 0.1, _of(_group, "reset offsets"), 2),
     FaultKind("configure group", 0.15, _configure, 2, fits=_has_native),
+    FaultKind("configure streams", 0.4, _configure_streams, 2, fits=_has_streams),
     FaultKind("storm", 0.25, _of(_network, "storm", *_STORM), 3),
     FaultKind("kill gateway", 0.7, _of(_gateway, "kill gateway", _down), 4, fits=_has_gateway),
     FaultKind("freeze gateway", 0.3, _of(_gateway, "freeze gateway", _lasts), 2, fits=_has_gateway),

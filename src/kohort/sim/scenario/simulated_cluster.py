@@ -32,6 +32,7 @@ from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_admin import Operator
 from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.peer_producer import Feeder
+from kohort.sim.peers.streams_application import StreamsApplication
 from kohort.sim.scenario.producer_slot import ProducerSlot
 from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan
 from kohort.transaction.decisions import apply
@@ -133,10 +134,20 @@ class SimulatedCluster:
             each.name: ProducerSlot(each, self.host, self.network, self.addresses, self.rng, observer)
             for each in plan.producers
         }
+        self.applications = {
+            each.group: StreamsApplication(
+                each.group, each.program, self._sources(each.group), each.records_per_s, scheduler
+            )
+            for each in plan.streams
+        }
+        """By group, what the members of streams groups run."""
         self.reader: CommittedReader | None = None
         """Of what the producers commit."""
         if plan.producers:
             self.reader = CommittedReader(self.client_place("audit"))
+
+    def _sources(self, group: str) -> tuple[str, ...]:
+        return next(member.config.topics for member in self.plan.members if member.group == group)
 
     def open(self, *, is_fed: bool = True) -> None:
         """Boot the broker with the plan's topics, and start the producer; if not `is_fed` it only writes on request."""

@@ -11,6 +11,7 @@ from random import Random
 from typing import NamedTuple
 
 from kohort.sim.peers.client_kinds import ClientKind, PeerConfig
+from kohort.sim.peers.streams_application import Program
 from kohort.sim.peers.transactional_producer import ProducerPlan
 
 SECOND_US = 1_000_000
@@ -29,6 +30,14 @@ class MemberPlan(NamedTuple):
     @property
     def group(self) -> str:
         return self.config.group_id
+
+
+class StreamsPlan(NamedTuple):
+    """The program of a streams group, and by how many records a second each of its changelogs grows."""
+
+    group: str
+    program: Program
+    records_per_s: int
 
 
 class TopicPlan(NamedTuple):
@@ -78,6 +87,8 @@ class WorldPlan(NamedTuple):
     """The assignor by which gateways replace the assignments of leaders, or empty."""
     producers: tuple[ProducerPlan, ...] = ()
     """Transactional producers, and a reader of what they commit."""
+    streams: tuple[StreamsPlan, ...] = ()
+    """What the members of streams groups run."""
 
     def only(self, numbers: Iterable[int]) -> WorldPlan:
         """Return the plan with these steps alone."""
@@ -125,6 +136,24 @@ def draw_settings(random: Random) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(choices.items()))
 
 
+def draw_streams_settings(random: Random) -> dict[str, str]:
+    """Return the brokers' settings of streams groups."""
+    offset_interval_ms = random.choice(("500", "2000", "5000"))
+    return {
+        "group.streams.session.timeout.ms": random.choice(("6000", "8000", "10000")),
+        "group.streams.min.session.timeout.ms": "5000",
+        "group.streams.heartbeat.interval.ms": random.choice(("1000", "2000", "3000")),
+        "group.streams.min.heartbeat.interval.ms": "500",
+        "group.streams.assignment.interval.ms": random.choice(("1000", "1000", "0", "3000")),
+        "group.streams.initial.rebalance.delay.ms": random.choice(("0", "500", "3000")),
+        "group.streams.num.standby.replicas": random.choice(("0", "0", "1", "2")),
+        "group.streams.num.warmup.replicas": random.choice(("2", "2", "1", "0")),
+        "group.streams.acceptable.recovery.lag": random.choice(("0", "100", "5000", "10000")),
+        "group.streams.task.offset.interval.ms": offset_interval_ms,
+        "group.streams.min.task.offset.interval.ms": "500",
+    }
+
+
 def show(plan: WorldPlan) -> Iterator[str]:
     """Yield a plan as text: its members, then each step on a line with its number."""
     yield f"seed {plan.seed}: {len(plan.steps)} steps, healed after {plan.end_us / SECOND_US:.1f} s"
@@ -140,6 +169,8 @@ def show(plan: WorldPlan) -> Iterator[str]:
         yield f"member   {member.name}  {show_member(member)}"
         for variant in variants:
             yield f"  then   {member.name}  {show_member(variant)}"
+    for each in plan.streams:
+        yield f"streams  {each.group}  {each.program}, changelogs grow by {each.records_per_s} records/s"
     for producer in plan.producers:
         yield f"producer {producer.name}  {show_producer(producer)}"
     for step in plan.steps:
@@ -160,6 +191,9 @@ def show_member(member: MemberPlan) -> str:
     ]
     if kind.protocol == "classic":
         parts.append(f"session={config.session_timeout_ms // 1000}s")
+    if kind.protocol == "streams":
+        parts += [f"threads={config.threads}", f"restores={config.restores_per_s}/s"]
+        parts += [] if config.is_state_kept else ["loses its state"]
     if config.instance_id is not None:
         parts.append(f"instance={config.instance_id}")
     if config.overrun or config.raising:

@@ -35,9 +35,9 @@ SWEEP = 16
 """After so many worlds what is left of them is swept up, and not before: that is a fifth of the time."""
 
 
-def run_seed(seed: int, gateways: int = 0, producers: int = 0) -> WorldOutcome:
-    """Let the world of a seed happen, with so many gateways and transactional producers."""
-    return run(draw_plan(seed, gateways, producers))
+def run_seed(seed: int, gateways: int = 0, producers: int = 0, *, streams: bool | None = None) -> WorldOutcome:
+    """Let the world of a seed happen, with so many gateways and producers; `streams` as in `draw_plan`."""
+    return run(draw_plan(seed, gateways, producers, streams=streams))
 
 
 def run_seeds(seeds: Iterable[int], jobs: int, gateways: int = 0, producers: int = 0) -> Iterator[WorldOutcome]:

@@ -19,9 +19,19 @@ from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.ownership_checks import OwnershipChecker
 from kohort.sim.kernel.rng import Rng
 from kohort.sim.peers.client_kinds import KINDS, Commit, PeerConfig
+from kohort.sim.peers.streams_application import PROGRAMS
 from kohort.sim.peers.transactional_producer import ProducerPlan
 from kohort.sim.scenario.fault_menu import COOPERATIVE, Sketch, draw_steps
-from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, TopicPlan, WorldPlan, WorldStep, draw_settings
+from kohort.sim.scenario.world_plan import (
+    SECOND_US,
+    MemberPlan,
+    StreamsPlan,
+    TopicPlan,
+    WorldPlan,
+    WorldStep,
+    draw_settings,
+    draw_streams_settings,
+)
 from kohort.transaction.transaction import LARGEST_EPOCH
 
 EAGER = (
@@ -85,8 +95,15 @@ EDGE_ASSIGNORS = ("", "uniform", "range")
 """Assignors by which gateways replace those of leaders; without one, leaders' own assignments pass."""
 
 
-def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
-    """Return the world of a seed, with so many gateways before its brokers, and so many transactional producers."""
+STREAMS_SHARE = 0.15
+"""In so many worlds the members of the first group are processes of Kafka Streams."""
+
+
+def draw_plan(seed: int, gateways: int = 0, producers: int = 0, *, streams: bool | None = None) -> WorldPlan:
+    """Return the world of a seed, with so many gateways before its brokers, and so many transactional producers.
+
+    `streams` is whether the members of its first group are processes of Kafka Streams, None where the seed decides.
+    """
     random = Rng(seed).stream("plan")
     topics = draw_topics(random)
     nodes = ("n1", "n2") if random.random() < 0.3 else ("n1",)
@@ -111,6 +128,17 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
     mixed = {group: makes.choice(_COMMITS) for group in of_eager if makes.random() < 0.4}
     members = [_mixed(makes, member, mixed) for member in members]
     variants = [tuple(_mixed(makes, member, mixed) for member in each) for each in variants]
+    applications = Rng(seed).stream("plan/streams")
+    is_drawn = applications.random() < STREAMS_SHARE
+    running: tuple[StreamsPlan, ...] = ()
+    if is_drawn if streams is None else streams:
+        of_group = members[0].group
+        mixed.pop(of_group, None)
+        program = applications.choice(PROGRAMS)
+        running = (StreamsPlan(of_group, program, applications.choice((0, 0, 50, 500))),)
+        settings = tuple(sorted({**dict(settings), **draw_streams_settings(applications)}.items()))
+        members = [_streaming(applications, each, of_group, topics) for each in members]
+        variants = [tuple(_streaming(applications, each, of_group, topics) for each in after) for after in variants]
     names = tuple(f"gw{number}" for number in range(1, gateways + 1))
     if names and Rng(seed).stream("plan/gateways").random() < 0.8:
         settings = tuple(sorted({**dict(settings), **LIKE_KAFKA}.items()))
@@ -123,7 +151,7 @@ def draw_plan(seed: int, gateways: int = 0, producers: int = 0) -> WorldPlan:
         steps = tuple(step._replace(number=number) for number, step in enumerate(clean, 1))
     edge = Rng(seed).stream("plan/edge").choice(EDGE_ASSIGNORS) if names else ""
     return WorldPlan(
-        seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers
+        seed, settings, topics, nodes, tuple(members), tuple(variants), steps, end_us, names, edge, writers, running
     )
 
 
@@ -205,6 +233,21 @@ def draw_member(
 def _committing(random: Random, member: MemberPlan) -> MemberPlan:
     """Return a member with an interval of automatic commits: often within each heartbeat interval, or seldom."""
     return member._replace(config=replace(member.config, auto_commit_ms=random.choice((1_000, 2_000, 3_500))))
+
+
+def _streaming(random: Random, member: MemberPlan, group: str, topics: tuple[TopicPlan, ...]) -> MemberPlan:
+    """Return a process of Kafka Streams in the place of a member, if it is in this group: most of Kafka 4.4."""
+    if member.group != group:
+        return member
+    config = replace(
+        member.config,
+        topics=(max(topics, key=lambda topic: topic.partitions).name,),
+        pattern=None,
+        threads=random.choice((1, 1, 2, 3)),
+        restores_per_s=random.choice((20, 1_000, 5_000, 20_000)),
+        is_state_kept=random.random() < 0.8,
+    )
+    return MemberPlan(member.name, KINDS[random.choice(("streams", "streams", "streams", "streams-4.3"))], config)
 
 
 def _mixed(random: Random, member: MemberPlan, mixed: Mapping[str, Commit | None]) -> MemberPlan:

@@ -23,7 +23,9 @@ from kohort.sim.kernel.world_observer import Observer, Observers, SeenMember
 from kohort.sim.scenario.fault_injector import FaultInjector
 from kohort.sim.scenario.member_census import MemberCensus, wait_for_convergence
 from kohort.sim.scenario.simulated_cluster import MemberSlot, PeerSlot, SimulatedCluster
-from kohort.sim.scenario.world_plan import SECOND_US, Broken, WorldOutcome, WorldPlan
+from kohort.sim.scenario.streams_census import missing_of_streams, unfit_topics
+from kohort.sim.scenario.streams_slot import StreamsSlot
+from kohort.sim.scenario.world_plan import SECOND_US, Broken, MemberPlan, WorldOutcome, WorldPlan
 from kohort.sim.trace import show_partitions
 from kohort.transaction.transaction import NOT_OPEN
 
@@ -41,6 +43,9 @@ topics that changed while the leader was away (docs/gaps.md)."""
 
 PASSING = frozenset({"UNRELEASED_INSTANCE_ID", "FENCED_INSTANCE_ID", "GROUP_MAX_SIZE_REACHED"})
 """Why a member may be refused now and accepted later."""
+
+OTHER_TOPOLOGY = "INVALID_REQUEST"
+"""How a thread is refused while its group has members with an older topology."""
 
 RESTART_US = 3 * SECOND_US
 """How soon a member that failed is started again."""
@@ -81,8 +86,10 @@ class Supervisor(Observer):
         cluster = self.cluster
         if cluster is None or not how.startswith("failed"):
             return
-        if not cluster.is_healed or how.removeprefix("failed: ") in PASSING:
-            cluster.scheduler.after(RESTART_US, _restart, cluster.slots[member.name])
+        slot = cluster.slots[member.name.partition(".")[0]]  # a thread of Kafka Streams is named after its process
+        passing = {*PASSING, OTHER_TOPOLOGY} if isinstance(slot, StreamsSlot) else PASSING
+        if not cluster.is_healed or how.removeprefix("failed: ") in passing:
+            cluster.scheduler.after(RESTART_US, _restart, slot)
 
 
 def _restart(slot: MemberSlot) -> None:
@@ -102,12 +109,18 @@ class _World:
         self.observer = Observers([*observers, self.census, *checkers, supervisor])
         self.cluster = SimulatedCluster(plan, self.scheduler, self.observer)
         for member, variants in zip(plan.members, plan.variants, strict=True):
-            self.cluster.slots[member.name] = PeerSlot(self.cluster, member, variants)
+            self.cluster.slots[member.name] = self._slot(member, variants)
         supervisor.cluster = self.cluster
         self.faults = FaultInjector(self.cluster)
         self.defect: str | None = None
         self.rest_us = -1
         self.looks = 0
+
+    def _slot(self, member: MemberPlan, variants: tuple[MemberPlan, ...]) -> MemberSlot:
+        application = self.cluster.applications.get(member.group)
+        if application is None:
+            return PeerSlot(self.cluster, member, variants)
+        return StreamsSlot(self.cluster, member, variants, application)
 
     def live(self) -> Broken | None:
         """Run from the beginning to the end; return what broke it, if anything did."""
@@ -151,6 +164,7 @@ class _World:
         if lack is not None:
             if self.looks % TOUCH_LOOKS == 0:
                 self.cluster.feeder.touch()
+                self._mend_streams()
             if self.looks == MEND_LOOKS:
                 self._rejoin_static()
         return lack
@@ -165,6 +179,15 @@ class _World:
             if is_static and slot.is_running and slot.peer is not None:
                 self.observer.fault("mended", slot.name, "")
                 slot.peer.rejoin("topics changed while the leader was away")
+
+    def _mend_streams(self) -> None:
+        """Delete internal topics that do not fit their source topics any more, as an operator does."""
+        cluster = self.cluster
+        cluster.count_topics()
+        for application in cluster.applications.values():
+            for name in unfit_topics(cluster, application):
+                self.observer.fault("mended", application.group_id, f"{name} is deleted")
+                cluster.operator.delete_topic(name, lambda _: cluster.count_topics())
 
     def breaks(self, invariant: str, sentence: str) -> Broken:
         """Return a failure of now."""
@@ -248,6 +271,9 @@ def missing_of_transactions(cluster: SimulatedCluster) -> str | None:
 def _missing_of_group(
     cluster: SimulatedCluster, census: MemberCensus, group: str, live: list[MemberSlot]
 ) -> str | None:
+    streaming = [slot for slot in live if isinstance(slot, StreamsSlot)]
+    if streaming:
+        return missing_of_streams(cluster, streaming)
     node = cluster.node_host.node
     assert node is not None, "a node runs"
     if (error := node.coordinator.load_error(group)) is not ErrorCode.NONE:

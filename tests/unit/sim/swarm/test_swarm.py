@@ -51,6 +51,14 @@ def test_producers_change_neither_the_members_of_a_seed_nor_what_else_happens() 
     assert others == [step[1:] for step in plain.steps]
 
 
+def test_streams_change_neither_the_names_nor_the_steps_of_a_seed() -> None:
+    plain, streaming = draw_plan(7, streams=False), draw_plan(7, streams=True)
+    assert {member.kind.protocol for member in streaming.members} == {"streams"}
+    assert [member.name for member in streaming.members] == [member.name for member in plain.members]
+    others = [step[1:] for step in streaming.steps if step.what != "configure streams"]
+    assert [step for step in others if step[1] != "configure group"] == [step[1:] for step in plain.steps]
+
+
 def test_members_of_one_group_begin_with_kinds_that_may_be_together() -> None:
     for seed in SEEDS:
         plan = draw_plan(seed)
