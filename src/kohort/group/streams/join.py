@@ -69,7 +69,7 @@ def decide_join(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int, set
     kind = CauseKind.MEMBER_JOINED if member is None else CauseKind.MEMBER_REJOINED
     cause = Cause(kind, now_ms, member_id)
     if member is not None and member.epoch == LEAVE_STATIC_EPOCH:
-        yield Append(_returned(group, member_id, member.assigned, cause))
+        yield Append(_returned(group, member, command, cause))
     yield from subscribe(group, member or StreamsMember(group.group_id, member_id), command, cause, settings)
 
 
@@ -89,10 +89,26 @@ def _replace(
 
 
 def _returned(
-    group: StreamsGroup, member_id: str, assigned: AssignedTasks, cause: Cause
+    group: StreamsGroup, before: StreamsMember, command: StreamsHeartbeat, cause: Cause
 ) -> StreamsMemberAssignmentStored:
-    stable = StreamsMemberState.STABLE
-    return StreamsMemberAssignmentStored(group.group_id, member_id, 0, 0, stable, assigned, NONE_ASSIGNED, cause)
+    """Return the assignment of a static member that comes back: what it had, as far as its process has it once.
+
+    It may come back from another process, of which a thread has joined before it. Then all members are walked.
+    """
+    assigned = before.assigned
+    if command.process_id not in (None, before.process_id):
+        beside = {
+            task
+            for each in group.members.values()
+            if each.process_id == command.process_id and each is not before
+            for tasks in (each.assigned, each.pending)
+            for task in tasks.roles()
+        }
+        active, standby, warmup = assigned
+        left = {task: epoch for task, epoch in active.items() if task not in beside}
+        assigned = AssignedTasks(left, standby - beside, warmup - beside)
+    state, member_id = StreamsMemberState.STABLE, command.member_id
+    return StreamsMemberAssignmentStored(group.group_id, member_id, 0, 0, state, assigned, NONE_ASSIGNED, cause)
 
 
 def subscribe(
@@ -111,7 +127,7 @@ def subscribe(
         yield Append(record)
     if member_id != before.member_id:
         yield Append(StreamsMemberTargetStored(group_id, member_id, before.target, cause))
-        yield Append(_returned(group, member_id, before.assigned, cause))
+        yield Append(_returned(group, before, command, cause))
     topology = group.topology
     if command.topology is not None and (topology is None or not group.members):
         topology = command.topology

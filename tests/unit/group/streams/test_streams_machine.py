@@ -199,6 +199,20 @@ def test_static_member_that_comes_back_has_its_tasks_and_moves_nothing() -> None
     assert world.send("a", epoch, instance_id="i").error is ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_static_member_of_another_process_comes_back_without_what_that_process_has() -> None:
+    world = StreamsWorld(streams_standby_replicas=1)
+    world.join("a", instance_id="i")
+    world.join("b")
+    world.advance(DELAY_MS)
+    world.settle()
+    world.send("a", -2, instance_id="i")
+    world.join("c", "other")
+    copies = world.member("c").assigned.standby
+    assert copies == world.member("a").assigned.active.keys() == tasks("0_0"), "both have it, in two processes"
+    back = world.join("d", "other", instance_id="i").result
+    assert back.tasks == TasksByRole(standby=tasks("0_1")), "a process has a task once"
+
+
 def test_endpoints_are_sent_to_members_that_know_older_ones() -> None:
     world = StreamsWorld()
     world.join("a", endpoint=UserEndpoint("host", 99))
