@@ -17,6 +17,7 @@ from tests.quality import (
     wrong_members,
     wrong_process,
     wrong_replay,
+    wrong_streams,
     wrong_transactions,
 )
 from tests.sim.process_programs import CLEAN as COMING_AND_GOING
@@ -194,13 +195,13 @@ EXHIBITS = (
             "A group that had moved from the classic protocol to the streams one did not load after a compaction. "
             "Its offsets, committed long before, stood first in the log and made a simple classic group, and the "
             "records of the streams group that followed were refused because of it. "
-            "A simple group has no record of its own, so it gives way now; we have no streams groups and show the "
-            "same with consumer groups, which KAFKA-17306 had cured."
+            "A simple group has no record of its own, so it gives way now; with consumer groups KAFKA-17306 had cured "
+            "the same."
         ),
         caught_by=("ReplayEqualsLive",),
-        budget=50,
+        budget=300,
         mutation=wrong_replay.kafka_20254,
-        is_quick=True,
+        has_streams=True,
     ),
     Exhibit(
         name="KAFKA-21117",
@@ -444,6 +445,98 @@ EXHIBITS = (
         budget=50,
         mutation=wrong_coordinator.heartbeat_after_eviction,
         is_quick=True,
+    ),
+    Exhibit(
+        name="tasks given back",
+        link="no thread: KAFKA-19449 with tasks in the place of partitions",
+        title="A task that a thread has just given back counts as another's",
+        story=(
+            "A thread that closes a standby task to run it as an active one waits in UNRELEASED_TASKS, although no "
+            "other thread has anything of it. "
+            "Who has what is booked only after the step, so the step takes the thread's own copy for that of another "
+            "one in its process. "
+            "The check of a task passes over the thread itself."
+        ),
+        caught_by=("Withholding",),
+        budget=100,
+        mutation=wrong_streams.own_tasks_count,
+        has_streams=True,
+    ),
+    Exhibit(
+        name="task of two threads",
+        link="no thread: derived from KIP-1071",
+        title="An active task is granted before its owner has given it back",
+        story=(
+            "A coordinator that grants a task as soon as the target has it lets two threads write one changelog. "
+            "The first is still closing it, or has not even received that it must. "
+            "A task is free only when no thread has it as an active one, granted or asked back."
+        ),
+        caught_by=("Withholding",),
+        budget=20,
+        mutation=wrong_streams.granted_before_it_is_released,
+        has_streams=True,
+        is_quick=True,
+    ),
+    Exhibit(
+        name="copy beside the task",
+        link="no thread: derived from KIP-1071",
+        title="A copy is granted in the process in which the task is active",
+        story=(
+            "The threads of a process share a state directory, so a standby copy beside its active task protects "
+            "nothing, and cannot even take the lock of its directory. "
+            "A target never asks for both, but while one thread of the process still closes the task, another may be "
+            "granted the copy. "
+            "A copy waits until the process has nothing of the task."
+        ),
+        caught_by=("OneCopyPerProcess",),
+        budget=100,
+        mutation=wrong_streams.beside_the_active_task,
+        has_streams=True,
+    ),
+    Exhibit(
+        name="cold promotion",
+        link="no thread: derived from KIP-441 and KIP-1071",
+        title="A warm-up becomes active before it has caught up",
+        story=(
+            "A task moves to a thread whose copy is far behind, and processes nothing until that is restored, while "
+            "the thread that had it was ready. "
+            "A warm-up that has not reported its lag yet is taken for one that has caught up. "
+            "A lag that was not reported is too large."
+        ),
+        caught_by=("TasksMoveWarm",),
+        budget=50,
+        mutation=wrong_streams.warm_at_once,
+        has_streams=True,
+    ),
+    Exhibit(
+        name="process of before",
+        link="no thread: derived from KIP-345 and KIP-1071",
+        title="A static thread that comes back counts as one of its former process",
+        story=(
+            "A static thread whose process lost its disk comes back with another process id, and the coordinator "
+            "retains the former one. "
+            "The other threads of the same process send the new id, so that copies are placed beside their active "
+            "tasks. "
+            "What a thread sends of itself goes before what is known of its instance."
+        ),
+        caught_by=("OneCopyPerProcess",),
+        budget=1500,
+        mutation=wrong_streams.process_of_before,
+        has_streams=True,
+    ),
+    Exhibit(
+        name="thread after eviction",
+        link="no thread: derived from KIP-1071",
+        title="The heartbeat of an evicted thread succeeds",
+        story=(
+            "A thread that was evicted while its process was suspended runs its tasks on, beside their new owners. "
+            "It never receives that it is out, so it writes to the same changelogs for as long as it lives. "
+            "UNKNOWN_MEMBER_ID has it drop everything and join again."
+        ),
+        caught_by=("FencedMemberGetsError",),
+        budget=50,
+        mutation=wrong_streams.heartbeat_after_eviction,
+        has_streams=True,
     ),
     Exhibit(
         name="commit one epoch late",

@@ -14,6 +14,8 @@ from kohort.group.consumer import apply as consumer_apply
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.events import Assigned, ConsumerHardEvent
 from kohort.group.shard import Shard
+from kohort.group.streams.events import StreamsHardEvent
+from kohort.group.streams.group import StreamsGroup
 from kohort.log.group_records import LOADED
 from kohort.model.assignment import each
 
@@ -77,21 +79,27 @@ def _partitions(*held: tuple[Assigned, ...]) -> Iterator[tuple[bytes, int]]:
 
 def kafka_20254() -> Mutation:
     """A group that is known by its offsets alone is a classic one for good."""
-    return _without_classic_groups(is_simple=True)
+    right = shard_module._streams_group
+
+    def streams_group(shard: Shard, event: StreamsHardEvent) -> StreamsGroup | None:
+        _demand_no_classic_group(shard, event, is_simple=True)
+        return right(shard, event)
+
+    return replaced(shard_module, "_streams_group", streams_group)
 
 
 def kafka_21117() -> Mutation:
     """A record of a consumer group under the name of a classic group is an error."""
-    return _without_classic_groups(is_simple=False)
-
-
-def _without_classic_groups(*, is_simple: bool) -> Mutation:
     right = shard_module._consumer_group
 
     def consumer_group(shard: Shard, event: ConsumerHardEvent) -> ConsumerGroup | None:
-        group = shard.groups.get(event.group_id)
-        if isinstance(group, ClassicGroup) and event.cause is LOADED:
-            assert group.is_simple is not is_simple, f"group {event.group_id} is not a consumer group"
+        _demand_no_classic_group(shard, event, is_simple=False)
         return right(shard, event)
 
     return replaced(shard_module, "_consumer_group", consumer_group)
+
+
+def _demand_no_classic_group(shard: Shard, event: ConsumerHardEvent | StreamsHardEvent, *, is_simple: bool) -> None:
+    group = shard.groups.get(event.group_id)
+    if isinstance(group, ClassicGroup) and event.cause is LOADED:
+        assert group.is_simple is not is_simple, f"group {event.group_id} is of another type"

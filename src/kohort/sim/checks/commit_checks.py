@@ -158,9 +158,9 @@ class CommitChecker(Checker):
             self._drop((event.group_id, event.topic, event.partition))
             if event.offset == 0 and not self._exists(event.topic, event.partition):
                 return  # the coordinator's own, for a partition that is added next
-            has_members = (ledger.kind == "consumer" and ledger.natives) or (
-                ledger.kind == "classic" and ledger.members
-            )
+            by_type = {"consumer": ledger.natives, "classic": ledger.members}
+            threads = {} if ledger.streams is None else ledger.streams.threads
+            has_members = bool(by_type.get(ledger.kind) or threads)
             text = f"{event.group_id} has members and accepts a commit without a member id"
             self.require(not has_members, COMMIT_FENCED, text)
             return

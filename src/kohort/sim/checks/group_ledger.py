@@ -134,7 +134,7 @@ class GroupLedger:
         if self.kind == "consumer":
             return self._why_not_native(member_id, epoch, place)
         if self.streams is not None:
-            return None if epoch < 0 and not self.streams.threads else f"no client of a world commits for {member_id}"
+            return self.streams.why_no_commit(member_id, epoch, place[1])
         if epoch < 0 and not self.members:
             return None
         if self.kind == "":

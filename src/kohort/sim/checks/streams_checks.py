@@ -10,8 +10,10 @@ from kohort.group.shard import Shard
 from kohort.group.streams.events import (
     StreamsGroupStored,
     StreamsMemberAssignmentStored,
+    StreamsMemberState,
     StreamsTargetStored,
 )
+from kohort.model.cause import CauseKind
 from kohort.model.streams_tasks import NO_TASKS, Task, TaskRole, TasksByRole
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.group_ledger import GroupLedger, Ledgers
@@ -107,6 +109,28 @@ class StreamsTaskChecker(Checker):
                     self.broken(WITHHOLDING, text)
                 if other.process_id == mine.process_id:
                     self.broken(ONE_COPY_PER_PROCESS, f"{text} in the same process")
+        if event.state is StreamsMemberState.UNRELEASED_TASKS and event.cause.kind is CauseKind.MEMBER_RECONCILED:
+            self._demand_withheld(event, mine, [other for _, other in others])
+
+    def _demand_withheld(
+        self, event: StreamsMemberAssignmentStored, mine: RecordedThread, others: list[RecordedThread]
+    ) -> None:
+        """Tasks are withheld only while another member has them, or one of the process has a copy (KAFKA-19449)."""
+        self.count(WITHHOLDING)
+        missing = [
+            (task, role is TaskRole.ACTIVE)
+            for role, of_role in zip(TaskRole, mine.target, strict=True)
+            for task in sorted(of_role - event.assigned.tasks[list(TaskRole).index(role)])
+        ]
+        for other in others:
+            for task, role in other.tasks():
+                is_active = role is TaskRole.ACTIVE
+                if (is_active and (task, True) in missing) or (
+                    other.process_id == mine.process_id and any(task == each for each, _ in missing)
+                ):
+                    return
+        text = f"{event.group_id}: {event.member_id} waits in epoch {event.epoch}, and no other member has any"
+        self.broken(WITHHOLDING, f"{text} of the {len(missing)} tasks that it waits for")
 
 
 class StreamsTargetChecker(Checker):

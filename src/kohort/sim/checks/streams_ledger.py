@@ -72,6 +72,21 @@ class StreamsRecords:
         found = self.threads.get(member_id)
         return found is None or found.epoch == AWAY
 
+    def why_no_commit(self, member_id: str, epoch: int, partition: int) -> str | None:
+        """Return why a commit with an epoch is to be refused, of a partition that subtopology 0 reads; None if not."""
+        if epoch < 0 and not self.threads:
+            return None
+        found = self.threads.get(member_id)
+        if found is None:
+            return f"{member_id} is no member"
+        if epoch == found.epoch:
+            return None
+        task = ("0", partition)
+        since = found.assigned.active.get(task, found.pending.active.get(task))
+        if epoch < found.epoch and since is not None and 0 <= since <= epoch:
+            return None
+        return f"{member_id} shows epoch {epoch} and is at {found.epoch}, and had the task since {since}"
+
     def fold(self, event: Event) -> None:
         """Take an event."""
         match event:

@@ -4,7 +4,8 @@ It has one heartbeat in flight, an interval after the one before, at once when i
 assignment is reconciled in a step: what is not in it is closed, which takes its time, then the rest is opened, and the
 next heartbeat reports what it owns. What was assigned meanwhile comes after that. After FENCED_MEMBER_EPOCH and
 UNKNOWN_MEMBER_ID it drops everything and joins with epoch 0 under its id. From v1 on it reports how far its copies are,
-at the interval that it was sent, and once a warm-up has caught up.
+at the interval that it was sent, and once a warm-up has caught up. It commits now and then, and before it closes an
+active task; an offset is the time, since nothing is read.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from kohort.client.cluster.committed_offsets import NEWEST_BY_NAME, OffsetAndMetadata, commit_errors, commit_request
 from kohort.member.deadlines import Backoff
 from kohort.member.member_state import Identity
 from kohort.model.errors import ErrorCode
-from kohort.model.ids import topic_id_text
+from kohort.model.ids import TopicPartition, topic_id_text
 from kohort.model.streams_tasks import NO_TASKS, Task, TasksByRole, by_subtopology, tasks_of
 from kohort.sim.kernel.scheduler import Due
 from kohort.sim.peers.client_kinds import PeerConfig
@@ -94,6 +96,8 @@ class StreamsThread:
         self._warming: frozenset[Task] = frozenset()
         """The warm-ups that had not caught up when offsets were reported last."""
         self._endpoint_epoch = -1
+        self._commits = 0
+        self._committed_us = 0
         self._waits = Backoff(place.random.random)
 
     @property
@@ -146,8 +150,9 @@ class StreamsThread:
         """Send a heartbeat, unless one is in flight, whose answer is awaited first."""
         if self._is_in_flight or self.is_over or self.state == "leaving":
             return
-        request = self._request(self._epoch)
-        self._send(request, self._answered)
+        if self.host.scheduler.now_us >= self._committed_us + self._config.auto_commit_ms * 1000:
+            self._commit(self.owned.active)
+        self._send(self._request(self._epoch), self._answered)
         if self.state == "acknowledging":
             self._proceed("acknowledged")
         self._heartbeat_in(self._interval_ms * 1000)
@@ -273,6 +278,7 @@ class StreamsThread:
     def _reconciled(self, step: int, assigned: TasksByRole) -> None:
         if step != self._steps or self.is_over:
             return
+        self._commit(self.owned.active - assigned.active)
         self._run(assigned)
         self._move("acknowledging", "reconciled")
         self._heartbeat_in(0)
@@ -293,11 +299,37 @@ class StreamsThread:
         self._warming |= tasks.warmup - before.warmup
         self._observer.runs(self, tasks)
 
+    def _commit(self, tasks: Iterable[Task]) -> None:
+        """Commit the source partitions of active tasks."""
+        scheduler = self.host.scheduler
+        topics = self._topology.subtopologies[0].source_topics
+        places = [TopicPartition(name, task[1]) for task in sorted(tasks) if task[0] == "0" for name in topics]
+        if not places or self._epoch <= 0:
+            return
+        self._committed_us = scheduler.now_us
+        number = self._commits = self._commits + 1
+        offsets = dict.fromkeys(places, scheduler.now_us // 1000)
+        request = commit_request(
+            self.group_id,
+            {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()},
+            identity=self.identity,
+            instance_id=self.instance_id,
+            topic_ids={},
+        )
+        self._observer.commit_sent(self, number, offsets)
+
+        def answered(code: ErrorCode, answer: Any) -> None:
+            errors = dict.fromkeys(offsets, code) if answer is None else commit_errors(answer, {})
+            self._observer.commit_answered(self, number, offsets, errors)
+
+        self._connections.send(self._connections.offsets, request, answered, version=NEWEST_BY_NAME)
+
     # -- the end
 
     def _leave(self) -> None:
         if self.is_over:
             return
+        self._commit(self.owned.active)
         self._run(NO_TASKS)
         epoch = LEAVE if self.instance_id is None else LEAVE_FOR_A_WHILE
         request = _Request(
