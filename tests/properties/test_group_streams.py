@@ -2,6 +2,8 @@
 
 `StreamsWorld` checks the invariants and the replay after each step. Here: no two live members run one task as an active
 one, the members of a process have a task once, and when nothing fails any more all tasks run and all copies are there.
+Some threads are of Kafka Streams 4.4 (v1): they report how far their copies are, whatever that is, and in the end that
+all have caught up.
 """
 
 from __future__ import annotations
@@ -20,13 +22,16 @@ from kohort.model.errors import ErrorCode
 from kohort.model.streams_tasks import NO_TASKS, TasksByRole
 
 positions = st.integers(0, 3)
+END = 50_000
+"""Where every changelog ends."""
 
 
 class Thread:
     """A client: `assigned` is what it was sent, `owned` what it runs: what it must give back goes a little later."""
 
-    def __init__(self, member_id: str, process_id: str, instance_id: str | None) -> None:
+    def __init__(self, member_id: str, process_id: str, instance_id: str | None, *, reports_lags: bool = False) -> None:
         self.member_id, self.process_id, self.instance_id = member_id, process_id, instance_id
+        self.reports_lags = reports_lags
         self.epoch = 0
         self.assigned = self.owned = NO_TASKS
 
@@ -49,31 +54,50 @@ class Thread:
 class StreamsHeartbeats(RuleBasedStateMachine):
     """Four threads of three processes; one of them is a static member."""
 
-    @initialize(standbys=st.integers(0, 2), partitions=st.integers(1, 3))
-    def begin(self, standbys: int, partitions: int) -> None:
-        self.world = StreamsWorld(partitions, COUNTING, streams_standby_replicas=standbys)
-        self.standbys, self.ids = standbys, 4
-        self.threads = [Thread(f"m{at}", f"p{at // 2}" if at < 3 else "p2", "i" if not at else None) for at in range(4)]
+    @initialize(
+        standbys=st.integers(0, 2),
+        warmups=st.integers(0, 2),
+        partitions=st.integers(1, 3),
+        reporting=st.sampled_from([(), (1, 2), (0, 1, 2, 3)]),
+    )
+    def begin(self, standbys: int, warmups: int, partitions: int, reporting: tuple[int, ...]) -> None:
+        self.world = StreamsWorld(
+            partitions, COUNTING, streams_standby_replicas=standbys, streams_warmup_replicas=warmups
+        )
+        self.standbys, self.warmups, self.ids = standbys, warmups, 4
+        self.threads = [
+            Thread(f"m{at}", f"p{at // 2}" if at < 3 else "p2", "i" if not at else None, reports_lags=at in reporting)
+            for at in range(4)
+        ]
 
-    def beat(self, at: int, *, is_answered: bool = True) -> None:
-        """Send a heartbeat of a thread."""
+    def beat(self, at: int, *, is_answered: bool = True, lag: int | None = None) -> None:
+        """Send a heartbeat of a thread, with the lag of all its copies if there is one."""
         thread = self.threads[at]
+        reported: dict[str, Any] = {"reports_lags": thread.reports_lags}
+        if thread.reports_lags and lag is not None:
+            copies = sorted(thread.owned.standby | thread.owned.warmup)
+            reported["offsets"] = tuple((task, END - lag) for task in copies)
+            reported["end_offsets"] = tuple((task, END) for task in copies)
         if thread.epoch == 0:
             endpoint = UserEndpoint("h", at) if at % 2 else None
             answer = self.world.join(
-                thread.member_id, thread.process_id, instance_id=thread.instance_id, endpoint=endpoint
+                thread.member_id, thread.process_id, instance_id=thread.instance_id, endpoint=endpoint, **reported
             )
             if answer.error is ErrorCode.UNRELEASED_INSTANCE_ID:
                 return
         else:
             known = {"owned": thread.owned, "instance_id": thread.instance_id}
-            answer = self.world.send(thread.member_id, thread.epoch, **known)
+            answer = self.world.send(thread.member_id, thread.epoch, **known, **reported)
         if is_answered:
             thread.receives(answer.result)
 
     @rule(at=positions)
     def heartbeat(self, at: int) -> None:
         self.beat(at)
+
+    @rule(at=positions, lag=st.sampled_from([0, 10_000, 10_001, END]))
+    def report_lags(self, at: int, lag: int) -> None:
+        self.beat(at, lag=lag)
 
     @rule(at=positions)
     def lose_the_answer(self, at: int) -> None:
@@ -101,7 +125,17 @@ class StreamsHeartbeats(RuleBasedStateMachine):
     def restart(self, at: int) -> None:
         self.ids += 1
         thread = self.threads[at]
-        self.threads[at] = Thread(f"m{self.ids}", thread.process_id, thread.instance_id)
+        self.threads[at] = Thread(
+            f"m{self.ids}", thread.process_id, thread.instance_id, reports_lags=thread.reports_lags
+        )
+
+    @rule(at=positions, process=st.sampled_from(["p0", "p1", "p2", "new"]))
+    def restart_without_a_disk(self, at: int, process: str) -> None:
+        """End a thread in good order; it comes back in another process, perhaps one that others are of."""
+        thread = self.threads[at]
+        self.leave(at)
+        self.threads[at].process_id = f"{process}-{self.ids}" if process == "new" else process
+        assert self.threads[at].instance_id == thread.instance_id
 
     @rule(ms=st.sampled_from([100, DELAY_MS, SESSION_MS // 2]))
     def wait(self, ms: int) -> None:
@@ -133,6 +167,8 @@ class StreamsHeartbeats(RuleBasedStateMachine):
             for member_id in holders
         ]
         assert len(held) == len(set(held)), "a process has a task once"
+        warming = sum(len(member.target.warmup) for member in group.members.values())
+        assert warming <= self.warmups, "few tasks warm up at a time"
 
     def teardown(self) -> None:
         """Let nothing fail any more: then all tasks run."""
@@ -144,9 +180,9 @@ class StreamsHeartbeats(RuleBasedStateMachine):
         self.world.advance(SESSION_MS)
         for thread in self.threads:
             thread.epoch, thread.assigned, thread.owned = 0, NO_TASKS, NO_TASKS
-        for _ in range(12):
+        for _ in range(20):
             for at, thread in enumerate(self.threads):
-                self.beat(at)
+                self.beat(at, lag=0)
                 thread.revokes()
             self.world.advance(100 if _ else DELAY_MS)
         group = self.world.streams
@@ -154,7 +190,9 @@ class StreamsHeartbeats(RuleBasedStateMachine):
         running = sorted(task for thread in self.threads for task in thread.owned.active)
         assert running == [(each, number) for each in "01" for number in range(count)]
         copies = sum(len(thread.owned.standby) for thread in self.threads)
-        assert copies == count * min(self.standbys, 2)
+        processes = len({thread.process_id for thread in self.threads})
+        assert copies == count * min(self.standbys, processes - 1)
+        assert not any(thread.owned.warmup for thread in self.threads)
 
 
 TestStreamsHeartbeats = StreamsHeartbeats.TestCase

@@ -521,7 +521,7 @@ EXHIBITS = (
         ),
         caught_by=("OneCopyPerProcess",),
         budget=1500,
-        mutation=wrong_streams.process_of_before,
+        mutation=wrong_streams.former_process,
         has_streams=True,
     ),
     Exhibit(

@@ -71,7 +71,7 @@ def warm_at_once() -> Mutation:
     return replaced(streams_warmups, "refine", refine)
 
 
-def process_of_before() -> Mutation:
+def former_process() -> Mutation:
     """A static member that comes back from another process counts as one of the process before."""
     right = streams_join._member_record
 

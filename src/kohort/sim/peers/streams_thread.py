@@ -110,11 +110,6 @@ class StreamsThread:
         """Whether it is in its group, and runs what it was assigned."""
         return self.state == "stable" and self.owned == self.assigned
 
-    @property
-    def topology_epoch(self) -> int:
-        """The epoch of the topology that it runs."""
-        return self._topology.epoch
-
     def start(self) -> None:
         """Join the group."""
         self._observer.member_started(self)
