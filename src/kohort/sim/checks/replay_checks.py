@@ -29,7 +29,7 @@ SOFT = frozenset(
     {"awaiting_join", "epoch_cause", "failed_epoch", "followers", "is_dead", "target_cost_us", "target_failure",
      "target_failures", "target_retry_ms", "session", "configured", "delayed_until_ms", "endpoint_epoch", "shutdown_by",
      "offsets", "end_offsets", "copies", "lag_reason",
-     "reports_lags"}
+     "reports_lags", "description"}
 )  # fmt: skip
 """Fields of a consumer or streams group and its members that no record stores."""
 
