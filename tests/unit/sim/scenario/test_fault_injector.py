@@ -11,8 +11,8 @@ from kohort.sim.swarm.seed_plan import draw_producers
 
 
 def test_each_fault_of_the_menu_has_its_method() -> None:
-    member = MemberPlan("m1", KINDS["cooperative"], PeerConfig("g", ("t",)))
+    members = tuple(MemberPlan(kind, KINDS[kind], PeerConfig(kind, ("t",))) for kind in ("cooperative", "streams"))
     topics, producers = (TopicPlan("t", 1),), draw_producers(Rng(1).stream("producers"), 1)
-    sketch = Sketch(Rng(1).stream("menu"), 1, topics, ("n1",), (member,), ("gw1",), producers)
+    sketch = Sketch(Rng(1).stream("menu"), 1, topics, ("n1",), members, ("gw1",), producers)
     for what in ("start", *(fault.draw(sketch)[0] for fault in MENU)):
         assert callable(getattr(FaultInjector, "_" + what.replace(" ", "_")))
