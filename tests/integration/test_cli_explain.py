@@ -69,7 +69,7 @@ def test_json_has_its_documented_fields_and_adds_up(kohort: Commands) -> None:
     document = kohort("explain", "counted", "--json").json
     assert list(document) == [
         "group", "type", "state", "generation", "members", "partitions", "rebalances_total", "rebalances_avoided",
-        "refused", "rebalances", "running",
+        "refused", "rebalances", "running", "warmups",
     ]  # fmt: skip
     for each in document["rebalances"]:
         assert list(each) == FIELDS

@@ -77,23 +77,30 @@ def _partitions(*held: tuple[Assigned, ...]) -> Iterator[tuple[bytes, int]]:
         yield from each(tuple((topic.topic_id, topic.partitions) for topic in part))
 
 
-def kafka_20254() -> Mutation:
+@contextmanager
+def kafka_20254() -> Iterator[None]:
     """A group that is known by its offsets alone is a classic one for good."""
-    right = shard_module._streams_group
+    with _without_classic_groups(is_simple=True):
+        right = shard_module._streams_group
 
-    def streams_group(shard: Shard, event: StreamsHardEvent) -> StreamsGroup | None:
-        _demand_no_classic_group(shard, event, is_simple=True)
-        return right(shard, event)
+        def streams_group(shard: Shard, event: StreamsHardEvent) -> StreamsGroup | None:
+            _demand_no_classic_group(shard, event, is_simple=True)
+            return right(shard, event)
 
-    return replaced(shard_module, "_streams_group", streams_group)
+        with replaced(shard_module, "_streams_group", streams_group):
+            yield
 
 
 def kafka_21117() -> Mutation:
     """A record of a consumer group under the name of a classic group is an error."""
+    return _without_classic_groups(is_simple=False)
+
+
+def _without_classic_groups(*, is_simple: bool) -> Mutation:
     right = shard_module._consumer_group
 
     def consumer_group(shard: Shard, event: ConsumerHardEvent) -> ConsumerGroup | None:
-        _demand_no_classic_group(shard, event, is_simple=False)
+        _demand_no_classic_group(shard, event, is_simple=is_simple)
         return right(shard, event)
 
     return replaced(shard_module, "_consumer_group", consumer_group)
