@@ -41,8 +41,7 @@ class OffsetCommits:
     """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops.
 
     `auto_commit_error` is what the last automatic commit failed with, None where it was written.
-    With `copies`, of a `process` that runs, they are made in its transactions, of all that has finished. `is_prompt` is
-    whether one runs, which asks for commits itself: one more by the interval would delay the next by its answer.
+    With `copies`, of a `process` that runs, they are made in its transactions, of all that has finished.
     """
 
     _cluster: Cluster
@@ -53,7 +52,6 @@ class OffsetCommits:
     deadline_s: float | None = None
     auto_commit_error: KafkaError | None = None
     copies: CopyTransactions | None = None
-    is_prompt: bool = False
 
     def __post_init__(self) -> None:
         self._order = asyncio.Lock()
@@ -100,7 +98,7 @@ class OffsetCommits:
     def commit_if_due(self) -> None:
         """Begin an auto-commit where the interval is over."""
         now_s = asyncio.get_running_loop().time()
-        if self._config.is_auto_committing and not self.is_prompt and now_s >= self._next_s:
+        if self._config.is_auto_committing and now_s >= self._next_s:
             self._next_s = now_s + self._config.auto_commit_interval_ms / 1000
             self._automatic.spawn(self._auto_commit())
 
@@ -122,7 +120,7 @@ class OffsetCommits:
 
     def next_due_s(self, until_s: float | None) -> float | None:
         """Return when to call `commit_if_due` again, at the latest `until_s`."""
-        if not self._config.is_auto_committing or self.is_prompt:
+        if not self._config.is_auto_committing:
             return until_s
         return self._next_s if until_s is None else min(until_s, self._next_s)
 
