@@ -475,15 +475,15 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         if announcement is not None:
             intervals = (now_ms - announcement.parked_since_ms) // max(1, announcement.longest_ms)
             is_long = intervals >= 1
-            waits = follower is Follower.COMMIT and (pace is None or not pace.is_of_a_user(now_ms))
+            is_commit = follower is Follower.COMMIT
+            waits = is_commit and (pace is None or not pace.is_of_a_user(now_ms))
             if waits and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
                 parked.has_commit = True
                 return True
+            learns = is_commit and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms)
             if follower is Follower.HEARTBEAT:
                 result = self._alive
-            elif follower is Follower.COMMIT and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms):
-                announcement.reach((parked.heartbeat.member_id,))
-            elif is_long or (follower is Follower.COMMIT and not self._is_repeated(parked, now_ms)):
+            elif not learns and (is_long or (is_commit and not self._is_repeated(parked, now_ms))):
                 result = self._alive
                 self._lose(announcement, parked)
         if follower is Follower.COMMIT and not parked.interval.is_repeated:
