@@ -309,7 +309,7 @@ class Consumer(Generic[K, V]):
             self._is_gone,
         )
         self._callbacks.processor = self._metrics.handlers = processor
-        self._commits.copies = processor.copies
+        self._commits.copies, self._commits.prompt = processor.copies, processor.commits
         self._fetcher.leave_bytes(is_wanted=True)
         self._iteration.end()
         try:
@@ -353,7 +353,7 @@ class Consumer(Generic[K, V]):
         except KafkaError as error:
             log.warning("group %s: what has finished could not be committed: %s", self.group_id, error.text)
         finally:
-            self._callbacks.processor = self._metrics.handlers = None
+            self._callbacks.processor = self._metrics.handlers = self._commits.prompt = None
             self._fetcher.leave_bytes(is_wanted=False)
             await processor.stop()
             if not self._is_stopping and processor.copies is not None:

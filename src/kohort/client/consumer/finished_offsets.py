@@ -5,7 +5,7 @@ partition skips them. The text is printable, since tools show it: `kohort1:` and
 varints: the committed offset, then the lengths of runs of offsets from it on, unfinished and finished in turn; then
 what waits, if it fits: a full stop and base64 of a time in seconds, and for each record the offsets since the one
 before, twice its attempts and whether its lane waits too, and the seconds after that time. The law: an offset is listed
-only if its record has finished; one without a record (compacted, a marker) has, once a later record was taken.
+only if its record has finished; one without a record (compacted, a marker) has, once what follows it is read.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from kohort.client.consumer.consumer_settings import ConsumerConfig
 from kohort.client.consumer.finished_offsets import PREFIX, FinishedOffsets, shortened
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.processing.copies import CopyTransactions
+from kohort.client.consumer.processing.prompt_commits import PromptCommits
 from kohort.client.errors import CommitFailed, PartitionErrors, RebalanceInProgress, TransactionAbortable
 from kohort.client.membership.member_commits import OwnershipWatch
 from kohort.client.synchronization import BackgroundTasks
@@ -41,7 +42,8 @@ class OffsetCommits:
     """The commits of one consumer. `deadline_s` bounds them all, once the consumer stops.
 
     `auto_commit_error` is what the last automatic commit failed with, None where it was written.
-    With `copies`, of a `process` that runs, they are made in its transactions, of all that has finished.
+    With `copies`, of a `process` that runs, they are made in its transactions, of all that has finished. With `prompt`,
+    of the same, the automatic ones are among those: one beside them would delay the next by its answer.
     """
 
     _cluster: Cluster
@@ -52,6 +54,7 @@ class OffsetCommits:
     deadline_s: float | None = None
     auto_commit_error: KafkaError | None = None
     copies: CopyTransactions | None = None
+    prompt: PromptCommits | None = None
 
     def __post_init__(self) -> None:
         self._order = asyncio.Lock()
@@ -100,7 +103,10 @@ class OffsetCommits:
         now_s = asyncio.get_running_loop().time()
         if self._config.is_auto_committing and now_s >= self._next_s:
             self._next_s = now_s + self._config.auto_commit_interval_ms / 1000
-            self._automatic.spawn(self._auto_commit())
+            if self.prompt is None:
+                self._automatic.spawn(self._auto_commit())
+            else:
+                self.prompt.note(1)
 
     async def commit_finished(self) -> bool:
         """Commit what is finished and not committed yet; return whether it is, with a line in the log if not."""

@@ -141,11 +141,17 @@ class PartitionState:
                 batch, rest = batch.split(count)
                 self.buffered.appendleft(rest)
                 self.buffered_bytes += rest.size
+            has_unfinished = self.consumed != self.position
             self.position = batch.next_offset
             if batch.leader_epoch >= 0:
                 self.leader_epoch = batch.leader_epoch
             if len(batch):
                 return batch
+            # Markers, aborted records and gaps: the next auto-commit is behind them, so that the group has no lag.
+            if self.finished is not None:
+                self.finished.take((), self.position)
+            elif not has_unfinished:
+                self.mark_consumed()
         return None
 
     def pop_record(self) -> Record[Any, Any] | None:

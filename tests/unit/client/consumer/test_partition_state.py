@@ -6,6 +6,7 @@ import pytest
 
 from kohort.client import OffsetAndMetadata
 from kohort.client.consumer.batch import Batch
+from kohort.client.consumer.finished_offsets import FinishedOffsets
 from kohort.client.consumer.partition_state import PartitionState, PartitionTable
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag, LagReason
@@ -64,11 +65,36 @@ def test_a_move_forgets_what_was_fetched_and_what_is_on_its_way() -> None:
     assert entry.moves == moves + 1
 
 
+def hidden(first_offset: int, next_offset: int) -> Batch:
+    return Batch(T0, VisibleBatches([], None, next_offset), first_offset=first_offset, high_watermark=50)
+
+
 def test_hidden_records_still_move_the_position() -> None:
     entry = at(10)
-    entry.buffer_batch(Batch(T0, VisibleBatches([], None, 12), first_offset=10, high_watermark=12))
+    entry.buffer_batch(hidden(10, 12))
     assert entry.pop_batch(None) is None
     assert entry.position == 12
+
+
+def test_offsets_without_records_are_committed_once_all_before_them_has_finished() -> None:
+    entry = at(10)
+    entry.buffer_batch(fetched(10, 2))
+    entry.buffer_batch(hidden(12, 13))
+    entry.pop_batch(None)
+    entry.pop_batch(None)
+    assert entry.committable() == OffsetAndMetadata(10, "", -1)
+    entry.mark_consumed()
+    entry.buffer_batch(hidden(13, 14))
+    entry.pop_batch(None)
+    assert entry.committable() == OffsetAndMetadata(14, "", 4)
+
+
+def test_offsets_without_records_are_committed_while_process_runs() -> None:
+    entry = at(10)
+    entry.finished = FinishedOffsets(10)
+    entry.buffer_batch(hidden(10, 12))
+    entry.pop_batch(None)
+    assert entry.committable() == OffsetAndMetadata(12, "", -1)
 
 
 def test_partitions_that_stay_are_read_on_where_they_are_and_new_ones_need_a_position() -> None:

@@ -81,7 +81,7 @@ class Processor:
         self._deserializers = config.deserializers
         self._metrics = metrics
         self._is_gone = is_gone
-        self._commits = PromptCommits(commit, settings.at_once)
+        self.commits = PromptCommits(commit, settings.at_once)
         self.copies = CopyTransactions(config, self._end_with) if settings.exactly_once else None
         self._writer = FailedRecordWriter(config, config.group_id or "", self.copies)
         self._schedule = Schedule(settings.ordering, is_by_partition=settings.exactly_once)
@@ -119,6 +119,9 @@ class Processor:
         """Return how many more records may be taken. Raises what ends the work: the failure of a handler."""
         if self._failure is not None:
             raise self._failure
+        for state in self._partitions:
+            if state.finished is None and state.buffered and state.position is not None:
+                self._work_on(state, state.position)  # offsets without records may come first: they are taken too
         return 0 if self._schedule.size >= _MOST_BYTES else max(0, self._most - self._schedule.records)
 
     def add(self, batch: Batch) -> None:
@@ -243,7 +246,7 @@ class Processor:
     async def stop(self) -> None:
         """End everything, whatever runs."""
         self._watching.cancel()
-        await self._commits.stop()
+        await self.commits.stop()
         for task in self._runs:
             task.cancel()
         for timer in [*self._waiting, *self._parked]:
@@ -350,7 +353,7 @@ class Processor:
         for item in items:
             if not item.work.is_dropped:
                 item.work.finished.finish(item.offset)
-        self._commits.note(len(items))
+        self.commits.note(len(items))
         self._schedule.leave(items)
         self._completed += 1
         if not self._schedule.ready or not self._completed % _IN_A_ROW:
@@ -377,7 +380,7 @@ class Processor:
                         self._schedule.leave_lane(item)
                 for item in items:
                     item.work.finished.waiting[item.offset] = Waiting(item.attempts, due_ms, item.lane is not None)
-                self._commits.note(len(items))
+                self.commits.note(len(items))
                 self._come_back_in(delay_s, items)
                 return
             policy = policy.then

@@ -1,4 +1,4 @@
-"""Commits what has finished while `process` runs, so that a kill has little handled twice.
+"""Commits what has finished while `process` runs, so that a kill has little handled twice; and by the interval.
 
 The law: one commit is under way at a time. The next one is made once it is answered and something has finished since,
 `PAUSE_S` after it was made, or earlier where enough records have finished: at least `LEAST`, and as many as run.
@@ -29,7 +29,7 @@ class PromptCommits:
         self._task = asyncio.create_task(self._run(), name="kohort commits of finished records")
 
     def note(self, count: int) -> None:
-        """Note that so many more records have finished, or have failed and wait."""
+        """Note that so many more records have finished, or have failed and wait, or that the interval is over."""
         before = self._finished
         self._finished += count
         if not before or before < self._enough <= self._finished:

@@ -8,6 +8,7 @@ from typing import Any
 from kohort.client.consumer.batch import Batch
 from kohort.client.consumer.consumer_metrics import ConsumerMetrics
 from kohort.client.consumer.consumer_settings import ConsumerConfig
+from kohort.client.consumer.finished_offsets import metadata_of
 from kohort.client.consumer.partition_state import PartitionTable
 from kohort.client.consumer.processing.process_settings import ProcessSettings
 from kohort.client.consumer.processing.processor import Processor
@@ -108,6 +109,22 @@ def test_a_consumer_that_stops_waits_for_calls_until_its_own_deadline() -> None:
             changed.notify()
             await release
         assert not processor.running
+        await processor.stop()
+
+    asyncio.run(scenario())
+
+
+def test_what_a_former_owner_finished_is_known_though_offsets_without_records_come_first() -> None:
+    async def scenario() -> None:
+        processor, table, _ = processor_of(ProcessSettings(handler=print))
+        state = table[T0]
+        state.seek(10)
+        state.committed, state.committed_metadata = 10, metadata_of(10, [range(12, 14)])
+        state.buffer_batch(Batch(T0, VisibleBatches([], None, 11), first_offset=10, high_watermark=14))
+        assert processor.room()
+        assert state.pop_batch(None) is None
+        assert state.finished is not None
+        assert [*state.finished.finished()] == [range(12, 14)]
         await processor.stop()
 
     asyncio.run(scenario())
