@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from interop import go_program, jars, java_member, node_program
@@ -111,8 +112,9 @@ class Group:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for member in self.members:
-            member.child.crash()
+        with ExitStack() as stack:  # all are ended, though one may not end in time
+            for member in self.members:
+                stack.callback(member.child.crash)
 
     def start(self, library: str, **settings: str) -> Member:
         """Start one member more."""

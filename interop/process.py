@@ -137,7 +137,7 @@ class Child:
     def kill(self) -> int:
         """End it by SIGKILL and return its exit code."""
         self.signal(signal.SIGKILL)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def crash(self) -> None:
         """End it and all its descendants by SIGKILL, as a machine that loses its power would."""

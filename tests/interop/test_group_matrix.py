@@ -26,7 +26,7 @@ CELLS = [(library, protocol) for library, protocols in PROTOCOLS.items() for pro
 STICKY = ("sticky", "cooperative-sticky", "consumer")
 INCREMENTAL = ("cooperative-sticky", "consumer")
 RECORDS = 120
-STATIC_SESSION_S = 12
+STATIC_SESSION_S = 20
 
 
 @pytest.mark.parametrize("broker", list(BROKERS))
