@@ -123,8 +123,15 @@ class _HeartbeatSender(Generic[HeartbeatT, AnswerT]):
         self.delay_ms = max(self.delay_ms, min(by_ms, LONGEST_DELAY_MS))
 
     def margin_ms(self, least_ms: int) -> int:
-        """Return how long before its next heartbeat is due it must have the last answer; 0: it does not matter."""
-        return max(least_ms, DELAYS_IN_MARGIN * self.delay_ms) if least_ms else 0
+        """Return how long before its next heartbeat is due it must have the last answer; 0: it does not matter.
+
+        It grows in doubles: Java's client begins its interval anew when it is sent another one, and is out of reach
+        until that has passed.
+        """
+        margin_ms = least_ms
+        while 0 < margin_ms < DELAYS_IN_MARGIN * self.delay_ms:
+            margin_ms *= 2
+        return margin_ms
 
 
 class ConsumerParking(Generic[HeartbeatT, AnswerT]):
