@@ -59,6 +59,7 @@ class CauseKind(StrEnum):
     MEMBER_RECONCILED = "member_reconciled"
     PARTITIONS_RELEASED = "partitions_released"
     MEMBER_CHANGED = "member_changed"
+    GROUP_SETTINGS_CHANGED = "group_settings_changed"
     STATIC_MEMBER_LEFT = "static_member_left"
     REVOCATION_TIMEOUT = "revocation_timeout"
     REGEX_RESOLVED = "regex_resolved"

@@ -230,6 +230,7 @@ CLAUSES = {
     "member_gone": "{who} is gone: it left or was evicted{also}",
     "member_removed": "{who} was removed by an administrator{also}",
     "member_changed": "{who} sent other settings of its own{also}",
+    "group_settings_changed": "settings of the group were changed{also}",
     "session_timeout": _EVICTED,
     "rebalance_timeout": _EVICTED,
     "sync_timeout": _EVICTED,

@@ -56,7 +56,13 @@ from kohort.group.streams.exit import (
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsReconcile, refused, request_refusal
 from kohort.group.streams.join import decide_join, subscribe
-from kohort.group.streams.target import assignment_settings_of, derived, topics_hash, validated_epoch_of
+from kohort.group.streams.target import (
+    assignment_settings_of,
+    derived,
+    settings_difference,
+    topics_hash,
+    validated_epoch_of,
+)
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.streams_tasks import is_within
@@ -91,7 +97,11 @@ def decide_heartbeat(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int
             group, StreamsReconcile(group.group_id, member.member_id, command), now_ms, settings
         )
     else:
+        now_set = assignment_settings_of(group.group_id, settings)
         cause = Cause(CauseKind.MEMBER_CHANGED, now_ms, member.member_id)
+        if now_set != group.assignment_settings:
+            change = settings_difference(group.assignment_settings, now_set)
+            cause = Cause(CauseKind.GROUP_SETTINGS_CHANGED, now_ms, detail=change)
         yield from subscribe(group, member, command, cause, settings)
 
 

@@ -141,3 +141,10 @@ def assignment_settings_of(group_id: str, settings: GroupSettings) -> Settings:
         "rack.aware.assignment.tags": ",".join(config.rack_aware_tags),
     }
     return tuple((name, value) for name, value in found.items() if value)
+
+
+def settings_difference(before: Settings, after: Settings) -> str:
+    """Return in words which settings of a target are other ones `after`."""
+    old, new = dict(before), dict(after)
+    names = (name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name))
+    return ", ".join(f"streams.{name}={new.get(name, 'default')}" for name in names)

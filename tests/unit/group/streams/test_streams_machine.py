@@ -8,11 +8,13 @@ import pytest
 from tests.unit.group.streams_world import COUNTING, DELAY_MS, REBALANCE_MS, SESSION_MS, StreamsWorld, active, tasks
 
 from kohort.group.commands import ConsumerHeartbeat, DeleteGroup, Join, OffsetToCommit, Unload
+from kohort.group.coordinator_settings import StreamsConfig
 from kohort.group.describe import list_groups
 from kohort.group.streams.events import UserEndpoint
 from kohort.group.streams.group import StreamsGroupState
 from kohort.group.streams.heartbeat import StreamsHeartbeat
 from kohort.group.streams.topology import InternalTopic, StatusCode, StreamsTopology, Subtopology
+from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import NO_TOPIC_ID
 from kohort.model.streams_tasks import NO_TASKS, TasksByRole
@@ -137,6 +139,23 @@ def test_older_topology_is_stale_and_a_newer_one_is_refused_while_there_are_memb
     assert world.join("c", topology=StreamsTopology(2, (Subtopology("0", ("words",)),))).error is ErrorCode.NONE
     assert world.streams.topology is not None
     assert world.streams.topology.epoch == 2
+
+
+def test_setting_of_the_group_that_changes_is_the_cause_of_the_next_epoch() -> None:
+    changed: dict[str, StreamsConfig] = {}
+    world = StreamsWorld(streams_config=changed.get)
+    world.start("a", "b")
+    epoch = world.streams.epoch
+    changed["g"] = world.settings.streams_config_of("g")._replace(standby_replicas=1)
+    world.beat("a")
+    cause = world.streams.epoch_cause
+    assert cause is not None
+    assert (world.streams.epoch, cause.kind, cause.member_id, cause.detail) == (
+        epoch + 1,
+        CauseKind.GROUP_SETTINGS_CHANGED,
+        None,
+        "streams.num.standby.replicas=1",
+    )
 
 
 def test_shutdown_is_sent_to_all_until_the_group_is_empty() -> None:
