@@ -79,6 +79,11 @@ class StreamsMember:
     def __post_init__(self, group_id: str) -> None:
         self.session = session_timer(group_id, self.member_id)
 
+    @property
+    def present(self) -> set[Task]:
+        """The tasks that it owns, gives back, or is to run next: a copy that becomes active is given back first."""
+        return {*self.assigned.roles(), *self.pending.roles(), *self.target.active}
+
     def store(self, record: StreamsMemberStored) -> None:
         """Take what the record has of the member."""
         self.is_stored = True
@@ -91,7 +96,7 @@ class StreamsMember:
         # Kafka Streams looks up an end less often than its copies move: one that has caught up is beyond it.
         lags = {
             task: max(0, self.end_offsets[task] - self.offsets[task])
-            for task in self.assigned.roles()
+            for task in self.present
             if min(self.offsets.get(task, -1), self.end_offsets.get(task, -1)) >= 0
         }
         self.copies = replace(

@@ -93,8 +93,8 @@ def _previous(member: StreamsMember) -> TasksByRole:
 
 
 def _warmup_member(member: StreamsMember) -> WarmupMember:
-    owned = member.assigned.roles()
-    lags = {task: lag for task, lag in member.copies.lags if task in owned}
+    present = member.present
+    lags = {task: lag for task, lag in member.copies.lags if task in present}
     falling_behind = member.copies.falling_behind
     return WarmupMember(
         member.process_id, member.assigned.active, member.target.warmup, lags, falling_behind, member.reports_lags

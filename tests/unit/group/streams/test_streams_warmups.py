@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.unit.group.streams_world import DELAY_MS, StreamsWorld, active, tasks
 
 from kohort.model.cause import CauseKind
@@ -51,6 +52,21 @@ def test_copy_that_has_caught_up_makes_the_move() -> None:
     assert cause(world) == (CauseKind.STANDBY_LAG, "b", "standby_caught_up")
     settle(world)
     assert [world.member(each).assigned.tasks for each in "ab"] == [active("0_0"), active("0_1")]
+
+
+@pytest.mark.parametrize("has_given_back", [False, True])
+def test_move_is_not_taken_back_while_the_copy_becomes_the_active_task(has_given_back: bool) -> None:
+    """A copy is given back before its task becomes active there: for a moment its member owns nothing of the task."""
+    world = started()
+    report(world, "b", "0_1", 10_000, 20_000)
+    if has_given_back:
+        world.beat("b", NO_TASKS, reports_lags=True)
+        assert world.member("b").assigned.tasks == NO_TASKS
+    world.join("c", reports_lags=True)
+    assert world.member("b").target == active("0_1")
+    report(world, "b", "0_1", 10_001, 20_001)
+    world.join("d", reports_lags=True)
+    assert world.member("b").target == active("0_1")
 
 
 def test_copy_beyond_the_end_that_its_member_knows_has_caught_up() -> None:
