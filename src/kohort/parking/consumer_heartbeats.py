@@ -125,8 +125,8 @@ class _HeartbeatSender(Generic[HeartbeatT, AnswerT]):
     def margin_ms(self, least_ms: int) -> int:
         """Return how long before its next heartbeat is due it must have the last answer; 0: it does not matter.
 
-        It grows in doubles: Java's client begins its interval anew when it is sent another one, and is out of reach
-        until that has passed.
+        It grows in doubles: Java's client begins its interval anew when it is sent another one, and sends no
+        heartbeat that could be parked before that has passed.
         """
         margin_ms = least_ms
         while 0 < margin_ms < DELAYS_IN_MARGIN * self.delay_ms:
