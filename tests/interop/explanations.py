@@ -1,4 +1,4 @@
-"""What `kohort explain` says of a group, on a broker that keeps its events."""
+"""What `kohort explain` says of a group, on a broker that keeps its events, and `kohort what-if` predicts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,22 @@ def rebalances(stage: Stage, group_id: str) -> list[dict[str, Any]]:
     """Return what `kohort explain` says of a group's rebalances, the oldest first; none where nothing explains."""
     if not explains(stage):
         return []
+    found: list[dict[str, Any]] = document(stage, "explain", group_id, "--last", "1000")["rebalances"]
+    return found
+
+
+def forecast(stage: Stage, group_id: str, *change: str) -> list[dict[str, Any]]:
+    """Return the steps that `kohort what-if` predicts for a streams group."""
+    found: list[dict[str, Any]] = document(stage, "what-if", group_id, *change)["steps"]
+    return found
+
+
+def document(stage: Stage, *words: str) -> dict[str, Any]:
+    """Return the JSON that a command prints."""
     program = str(Path(sys.executable).parent / "kohort")
-    command = [program, "explain", group_id, "--json", "--last", "1000", "--bootstrap-server", stage.bootstrap]
+    command = [program, *words, "--json", "--bootstrap-server", stage.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    found: list[dict[str, Any]] = json.loads(done.stdout)["rebalances"]
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 

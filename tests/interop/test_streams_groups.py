@@ -10,7 +10,7 @@ from interop.group import keyed
 from interop.producers import produce
 from interop.streams import STREAMS_PROTOCOL, Application, application, running
 from interop.waiting import eventually
-from tests.interop.explanations import rebalances
+from tests.interop.explanations import forecast, rebalances
 from tests.interop.kafka_tools import CONFIG, attempt, tool
 from tests.interop.lanes import Stage
 from tests.interop.test_streams import KEYS, PARTITIONS, Input, check_own_topics, on_both
@@ -188,11 +188,16 @@ def test_task_with_much_state_moves_to_an_owner_that_has_warmed_up(stage: Stage)
         first = streams.start(0, version=STREAMS_4_4)
         running(first)
         eventually(lambda: lag(stage, streams), 0, 200)
+        at_once, *later = forecast(stage, streams.group_id, "--add", "1")
         streams.start(1, version=STREAMS_4_4)
         eventually(lambda: warming_up(stage, streams), True, 60)
         given.more()  # what runs already is not interrupted
         eventually(lambda: stateful_tasks(stage, streams), [PARTITIONS // 2] * 2, 120)
         eventually(lambda: lag(stage, streams), 0, 60)
+        moves = [{move["task"][0] for move in step["moves"]} for step in (at_once, *later)]
+        assert moves == [{"0"}, *({"1"} for _ in later)], "the forecast: with state later, and then all that moved"
+        assert sum(len(step["moves"]) for step in later) == PARTITIONS // 2
+        assert all(each["records"] >= MANY // PARTITIONS // 2 for each in at_once["warmups"])
         told = rebalances(stage, streams.group_id)
         assert any(epoch["warmups"] for each in told for epoch in each["epochs"])
         causes = [epoch["cause"] for each in told for epoch in each["epochs"]]

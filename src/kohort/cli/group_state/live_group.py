@@ -51,7 +51,7 @@ async def read_facts(args: argparse.Namespace, admin: Admin) -> ReadGroup:
     """Return the facts of a group. Raises CommandFailed."""
     kind = (await require_group(admin, args.group)).group_type
     if kind not in ("", "classic", "consumer"):
-        raise CommandFailed(f"{args.group} is a {kind} group: only classic and consumer groups become one another")
+        raise CommandFailed(f"{args.group} is a {kind} group: this command knows classic and consumer groups only")
     described = (await admin.describe_groups([args.group]))[args.group]
     topics = {topic.name: (topic.topic_id, len(topic.partitions)) for topic in await admin.list_topics()}
     history = await recent_history(args.bootstrap_server, args.security, args.group) if EVENT_TOPIC in topics else None

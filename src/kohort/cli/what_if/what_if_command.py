@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kohort.cli.cluster import with_admin
+from kohort.cli.cluster import require_group, with_admin
 from kohort.cli.migrate import goal
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
@@ -39,6 +39,7 @@ kohort what-if readers --kill m-2 --add 3
 kohort what-if readers --protocol consumer --assignor uniform --away 30s
 kohort what-if readers --partitions orders=48 --data-dir ./kohort-data
 kohort what-if readers --bounce rolling --compare --html roll.html
+kohort what-if word-count --add 1
 kohort what-if readers --add 2 --callback-ms 300 --produce-rate 5000 --json | jq .forecasts[0].lag_growth
 """
 
@@ -158,6 +159,10 @@ async def forecast_live(args: argparse.Namespace, admin: Admin) -> int:
     """Forecast for a group of a cluster."""
     from kohort.cli.what_if.what_if_inputs import read_live
 
+    if (await require_group(admin, args.group)).group_type == "streams":
+        from kohort.cli.what_if.streams_forecast import forecast_streams
+
+        return await forecast_streams(args, admin)
     return forecast(args, await read_live(args, admin))
 
 

@@ -102,6 +102,17 @@ class MemberDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class SubtopologyDescription:
+    """A part of a Kafka Streams program whose tasks run by themselves (KIP-1071): the topics that it has, by name."""
+
+    subtopology_id: str
+    source_topics: tuple[str, ...]
+    repartition_sources: tuple[str, ...]
+    repartition_sinks: tuple[str, ...]
+    changelogs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupDescription:
     """A group: its state, its assignor (`protocol`), its members. The epochs are -1 for classic groups.
 
@@ -116,6 +127,8 @@ class GroupDescription:
     group_type: str = "classic"
     epoch: int = -1
     assignment_epoch: int = -1
+    subtopologies: tuple[SubtopologyDescription, ...] = ()
+    """The program of a streams group."""
 
     @property
     def is_rebalancing(self) -> bool:
@@ -260,11 +273,17 @@ def _read_share(group: ShareGroupDescribeResponse.Group, _topics: Topics) -> Gro
 
 def _read_streams(group: StreamsGroupDescribeResponse.Group, topics: Topics) -> GroupDescription:
     """A task reads one partition of each source topic of its subtopology that has so many."""
-    subtopologies = () if group.topology is None else group.topology.subtopologies or ()
-    sources = {
-        each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
-        for each in subtopologies
-    }
+    subtopologies = tuple(
+        SubtopologyDescription(
+            each.subtopology_id,
+            tuple(each.source_topics),
+            tuple(topic.name for topic in each.repartition_source_topics),
+            tuple(each.repartition_sink_topics),
+            tuple(topic.name for topic in each.state_changelog_topics),
+        )
+        for each in (() if group.topology is None else group.topology.subtopologies or ())
+    )
+    sources = {each.subtopology_id: (*each.source_topics, *each.repartition_sources) for each in subtopologies}
 
     def partitions(tasks: Iterable[_Tasks]) -> Partitions:
         return frozenset(
@@ -298,7 +317,8 @@ def _read_streams(group: StreamsGroupDescribeResponse.Group, topics: Topics) -> 
         )
         members.append(found)
     clocks = group.group_epoch, group.assignment_epoch
-    return GroupDescription(group.group_id, group.group_state, "streams", "", tuple(members), "streams", *clocks)
+    shown = "streams", "", tuple(members), "streams", *clocks, subtopologies
+    return GroupDescription(group.group_id, group.group_state, *shown)
 
 
 def _tasks_of(
