@@ -239,11 +239,18 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         return None
 
     def _learns_alone(self, announcement: RoundAnnouncement, member_id: str, now_ms: int) -> bool:
-        """Whether a commit is to end a member's parked heartbeat with the round: its next one would come too late."""
+        """Whether a commit is to end a member's parked heartbeat with the round: its next one would come too late.
+
+        That is after the planned end. Where nothing was planned, as no member was known then to commit each batch, it is
+        after the next heartbeats of those that are not reached yet, as far as these are known.
+        """
+        interval, last_ms = self._interval_of(member_id, now_ms), announcement.alone_until_ms
         if member_id not in announcement.alone:
-            return False
-        next_ms = self._interval_of(member_id, now_ms).next_ms(now_ms, is_parked=True)
-        return next_ms > announcement.alone_until_ms + ANSWER_MARGIN_MS
+            if not interval.commits_often(now_ms):
+                return False
+            others = (self._interval_of(each, now_ms) for each in announcement.unreached)
+            last_ms = max((each.next_ms(now_ms, is_parked=False) for each in others if each.is_learnt), default=now_ms)
+        return interval.next_ms(now_ms, is_parked=True) > last_ms + ANSWER_MARGIN_MS
 
     def _interval_of(self, member_id: str, now_ms: int) -> HeartbeatInterval:
         interval = self._intervals.get(member_id)
@@ -348,7 +355,7 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         for member_id in members & self._intervals.keys():
             interval, is_parked = self._intervals[member_id], member_id in group.parked
             next_ms = interval.next_ms(now_ms, is_parked=is_parked)
-            if not is_parked:
+            if not is_parked and interval.is_learnt:
                 earliest_ms = max(earliest_ms, next_ms)
             if not interval.is_overtaken and interval.commits_often(now_ms):
                 # Who has a heartbeat parked may learn by it, when the next commit ends it.

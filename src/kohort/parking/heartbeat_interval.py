@@ -144,6 +144,11 @@ class HeartbeatInterval:
         is_after_answer = self.pace in (ClientPace.UNKNOWN, ClientPace.FROM_ANSWER)
         return not is_after_answer and self._learnt is LearntInterval.LEARNT
 
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the interval was learnt, and not only guessed."""
+        return self._learnt not in _GUESSES
+
     def is_cut_short(self, now_ms: int, session_timeout_ms: int) -> bool:
         """Whether a wait that begins now would make the next heartbeat late.
 

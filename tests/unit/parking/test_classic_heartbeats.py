@@ -367,6 +367,23 @@ def test_a_program_that_commits_each_batch_waits_for_no_commit() -> None:
         group.parking.committed("m", now_ms)
 
 
+def test_a_commit_ends_a_heartbeat_with_the_round_where_the_intervals_of_others_are_only_guessed() -> None:
+    """Without parking its member learns by this heartbeat; by the next one it might be the last of its group."""
+    group = Group()
+    for member_id in "ab":
+        group.parking.begin(member_id, 0)
+    while group.now_ms < INTERVAL_MS:
+        group.advance(250)
+        group.parking.committed("a", group.now_ms)
+    group.parking.announce("g", set("ab"), frozenset("ab"), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    parked = group.heartbeat("a", "kafka-python")
+    assert parked is not None
+    group.advance(250)
+    assert not parked.followed(Follower.COMMIT, group.now_ms)
+    assert group.answers["a"] == [REJOIN]
+
+
 def test_a_program_that_works_for_five_seconds_and_commits_waits_once_and_for_half_a_second() -> None:
     group = Group()
     group.parking.begin("m", 0)
