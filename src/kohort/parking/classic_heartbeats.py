@@ -241,8 +241,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
     def _learns_alone(self, announcement: RoundAnnouncement, member_id: str, now_ms: int) -> bool:
         """Whether a commit is to end a member's parked heartbeat with the round: its next one would come too late.
 
-        That is after the planned end. Where nothing was planned, as no member was known then to commit each batch, it is
-        after the next heartbeats of those that are not reached yet, as far as these are known.
+        That is after the planned end. Where nothing was planned, as no member was known then to commit each batch, it
+        is after the next heartbeats of those that are not reached yet, as far as these are known.
         """
         interval, last_ms = self._interval_of(member_id, now_ms), announcement.alone_until_ms
         if member_id not in announcement.alone:

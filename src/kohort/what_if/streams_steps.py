@@ -73,7 +73,7 @@ class StreamsFacts:
     reports_lags: bool
 
 
-class Move(NamedTuple):
+class TaskMove(NamedTuple):
     """A task that another member runs from then on; None is no member."""
 
     task: Task
@@ -85,7 +85,7 @@ class Move(NamedTuple):
 class Step:
     """What one series of targets leads to, at once: `warmups` and `standbys` are the copies that there are after it."""
 
-    moves: tuple[Move, ...]
+    moves: tuple[TaskMove, ...]
     warmups: tuple[tuple[Task, str], ...]
     standbys: tuple[tuple[Task, str], ...]
 
@@ -244,7 +244,7 @@ class _GroupCopy:
         """Return what differs from who ran each task `before`, and the copies that there are."""
         after = self.active()
         tasks = sorted(before.keys() | after.keys())
-        moves = (Move(task, before.get(task), after.get(task)) for task in tasks)
+        moves = (TaskMove(task, before.get(task), after.get(task)) for task in tasks)
         copies = sorted((self._names[each], member.assigned) for each, member in self._group.members.items())
         return Step(
             tuple(move for move in moves if move.before != move.after),

@@ -9,7 +9,7 @@ import pytest
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.streams.topology import InternalTopic, StreamsTopology, Subtopology
 from kohort.model.streams_tasks import TasksByRole
-from kohort.what_if.streams_steps import Move, StreamsFacts, StreamsMemberFacts, steps_of
+from kohort.what_if.streams_steps import StreamsFacts, StreamsMemberFacts, TaskMove, steps_of
 
 COUNTING = StreamsTopology(
     0,
@@ -34,7 +34,7 @@ def facts(owner: str = "a", **settings: object) -> StreamsFacts:
     )
 
 
-def moved(moves: tuple[Move, ...]) -> set[tuple[str, int]]:
+def moved(moves: tuple[TaskMove, ...]) -> set[tuple[str, int]]:
     return {move.task for move in moves}
 
 
@@ -63,7 +63,7 @@ def test_what_a_member_had_goes_to_where_its_standby_copies_are(is_killed: bool)
         "b": StreamsMemberFacts("second", "two", TasksByRole(TASKS - half, half), dict.fromkeys(half, 5)),
     }
     (step,) = steps_of(replace(group, members=members), 0, {"b": is_killed})
-    assert step.moves == tuple(Move(task, "second", "first") for task in sorted(TASKS - half))
+    assert step.moves == tuple(TaskMove(task, "second", "first") for task in sorted(TASKS - half))
     assert step.standbys == ()
 
 

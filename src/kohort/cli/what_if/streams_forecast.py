@@ -19,7 +19,7 @@ from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.streams_tasks import Task, TasksByRole
 from kohort.what_if.change import PlannedChange
-from kohort.what_if.streams_steps import Move, Step, StreamsFacts, StreamsMemberFacts, steps_of
+from kohort.what_if.streams_steps import Step, StreamsFacts, StreamsMemberFacts, TaskMove, steps_of
 
 if TYPE_CHECKING:
     from kohort.client import Admin, GroupDescription, MemberDescription
@@ -158,8 +158,8 @@ def put_steps(args: argparse.Namespace, facts: StreamsFacts, steps: list[Step], 
     output.put(f"\nassumed:\n- {assumed}")
 
 
-def moves_text(moves: Iterable[Move]) -> str:
-    """Return who hands which tasks to whom."""
+def moves_text(moves: Iterable[TaskMove]) -> str:
+    """Return which tasks go from which member to which."""
     grouped: dict[tuple[str | None, str | None], list[Task]] = {}
     for task, before, after in moves:
         grouped.setdefault((before, after), []).append(task)

@@ -81,8 +81,8 @@ class StreamsMember:
 
     @property
     def present(self) -> set[Task]:
-        """The tasks that it owns, gives back, or is to run next: a copy that becomes active is given back first."""
-        return {*self.assigned.roles(), *self.pending.roles(), *self.target.active}
+        """The tasks that it owns, or is to run next: a copy that becomes active is given back first."""
+        return {*self.assigned.roles(), *self.target.active}
 
     def store(self, record: StreamsMemberStored) -> None:
         """Take what the record has of the member."""

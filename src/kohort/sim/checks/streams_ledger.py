@@ -34,7 +34,11 @@ AWAY = -2
 
 @dataclass(slots=True)
 class RecordedThread:
-    """The records of one member, and what it has reported. `lags` are of tasks that it had when it reported them."""
+    """The records of one member, and what it has reported.
+
+    `lags` are of tasks that it had, or was to run next, when it reported them. `former` is its target before the last
+    epoch.
+    """
 
     instance_id: str | None = None
     process_id: str = ""
@@ -42,6 +46,7 @@ class RecordedThread:
     assigned: AssignedTasks = NONE_ASSIGNED
     pending: AssignedTasks = NONE_ASSIGNED
     target: TasksByRole = NO_TASKS
+    former: TasksByRole = NO_TASKS
     lags: dict[Task, int] = field(default_factory=dict)
     reports_lags: bool = True
 
@@ -51,11 +56,11 @@ class RecordedThread:
         yield from self.pending.roles().items()
 
     def lag(self, task: Task) -> int | None:
-        """Return the lag of a task that it was granted, as far as that is known; the owner's is none."""
+        """Return the lag of a task that it was granted or was to run, as far as that is known; the owner's is none."""
         roles = self.assigned.roles()
-        if task not in roles:
+        if task not in roles and task not in self.former.active:
             return None
-        return self.lags.get(task, 0 if roles[task] is TaskRole.ACTIVE else None)
+        return self.lags.get(task, 0 if roles.get(task) is TaskRole.ACTIVE else None)
 
 
 @dataclass(slots=True)
@@ -92,6 +97,8 @@ class StreamsRecords:
         match event:
             case StreamsGroupStored():
                 self.epoch = event.epoch
+                for thread in self.threads.values():
+                    thread.former = thread.target
             case StreamsTopologyStored():
                 self.topology = event.topology
             case StreamsTargetStored():
@@ -123,7 +130,7 @@ class StreamsRecords:
 
     def _report(self, event: TaskOffsetsReported) -> None:
         thread, end_offsets = self._thread(event.member_id), dict(event.end_offsets)
-        owned = thread.assigned.roles()
+        owned = {*thread.assigned.roles(), *thread.target.active}
         thread.lags = {
             task: end_offsets[task] - offset
             for task, offset in event.offsets
