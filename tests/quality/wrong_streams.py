@@ -73,7 +73,7 @@ def warm_at_once() -> Mutation:
 
 def former_process() -> Mutation:
     """A static member that comes back from another process counts as one of the process before."""
-    right = streams_join._member_record
+    right = streams_join.streams_member_record
 
     def member_record(
         group: StreamsGroup, before: StreamsMember, command: StreamsHeartbeat, cause: Any
@@ -81,7 +81,7 @@ def former_process() -> Mutation:
         found = right(group, before, command, cause)
         return replace(found, process_id=before.process_id or found.process_id)
 
-    return replaced(streams_join, "_member_record", member_record)
+    return replaced(streams_join, "streams_member_record", member_record)
 
 
 def beside_the_active_task() -> Mutation:

@@ -118,7 +118,8 @@ class Gateway:
         signals.round_awaited.connect(self.instances.round_awaited)
         if self._answers is not None:
             signals.event_applied.connect(self._answers.event_applied)
-            signals.event_applied.connect(self._requests[GroupProtocol.CONSUMER].event_applied)
+            for protocol in (GroupProtocol.CONSUMER, GroupProtocol.STREAMS):
+                signals.event_applied.connect(self._requests[protocol].event_applied)
             signals.member_joined.connect(self._answers.parking.joined)
             signals.member_synced.connect(self._answers.parking.begin)
             signals.sync_released.connect(syncs.release)

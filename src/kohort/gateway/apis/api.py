@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kohort.gateway.apis.connection_state import Command, Connection
+from kohort.gateway.observing.epoch_heartbeats import EpochResult
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange
-from kohort.group.results import ConsumerHeartbeatResult
 from kohort.wire.codec import Buffer
 from kohort.wire.message import Request, Response
 
@@ -45,7 +45,7 @@ class GroupApi:
     answer: Callable[[Connection, Exchange, Any, Any, Buffer, int], Buffer | None] | None = None
     """Takes a command, the message that answers it and that as a frame; returns what the client gets now, or None."""
     observe_request: Callable[[ObservedGroups, Any, int], None] | None = None
-    observe_answer: Callable[[ObservedGroups, Any, Any, int, int], ConsumerHeartbeatResult | bool | None] | None = None
+    observe_answer: Callable[[ObservedGroups, Any, Any, int, int], EpochResult | bool | None] | None = None
     """Takes a command, the message that answers it, its version and the time."""
     abandon: Callable[[ObservedGroups, Any, int], None] | None = None
     """Takes a command whose answer is not known, and will not be."""

@@ -18,6 +18,7 @@ from kohort.gateway.policies.group_policies import GroupPolicies
 from kohort.gateway.policies.policies import GroupProtocol, Policy, PolicyClient
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, Join, Leave, Sync
+from kohort.group.streams.heartbeat import StreamsHeartbeat
 from kohort.model.bounded_dict import BoundedDict
 from kohort.parking.client_software import UNNAMED, ClientSoftware, software_that_beats, software_that_joins
 from kohort.parking.limits import EPOCH_MARGIN_MS, GATEWAY_STABLE_PARK_MS, OTHERS_MARGIN_MS
@@ -181,4 +182,6 @@ def protocol_of(command: Command) -> GroupProtocol:
     """Return the protocol of a request."""
     if isinstance(command, UnobservedHeartbeat):
         return command.protocol
+    if isinstance(command, StreamsHeartbeat):
+        return GroupProtocol.STREAMS
     return GroupProtocol.CONSUMER if isinstance(command, ConsumerHeartbeat) else GroupProtocol.CLASSIC

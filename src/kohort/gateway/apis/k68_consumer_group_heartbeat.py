@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kohort.gateway.apis.api import RequestOrigin
-from kohort.gateway.apis.member_epochs import epoch_api
+from kohort.gateway.apis.member_epochs import epoch_api, partitions_result
 from kohort.group.commands import ConsumerHeartbeat
-from kohort.model.assignment import IdPartitions, id_partitions
+from kohort.group.results import ConsumerHeartbeatResult
+from kohort.model.assignment import id_partitions
 from kohort.node.apis.k68_consumer_group_heartbeat import heartbeat_command
 from kohort.wire.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
@@ -17,12 +18,12 @@ def command_of(
     return heartbeat_command(message, version, client_id, origin.client_host, origin.software_name)
 
 
-def assignment_of(message: ConsumerGroupHeartbeatResponse) -> IdPartitions | None:
+def result_of(message: ConsumerGroupHeartbeatResponse) -> ConsumerHeartbeatResult:
     """Return what an answer grants."""
-    granted = message.assignment
-    if granted is None:
-        return None
-    return id_partitions((each.topic_id, each.partitions) for each in granted.topic_partitions)
+    if message.assignment is None:
+        return partitions_result(message)
+    granted = message.assignment.topic_partitions
+    return partitions_result(message, id_partitions((each.topic_id, each.partitions) for each in granted))
 
 
-API = epoch_api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, command_of, assignment_of)
+API = epoch_api(ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, command_of, result_of)

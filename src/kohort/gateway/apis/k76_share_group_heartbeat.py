@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kohort.gateway.apis.api import RequestOrigin
-from kohort.gateway.apis.member_epochs import epoch_api
+from kohort.gateway.apis.member_epochs import epoch_api, partitions_result
 from kohort.gateway.observing.epoch_heartbeats import UnobservedHeartbeat
 from kohort.gateway.policies.policies import GroupProtocol
 from kohort.wire.messages import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
@@ -20,4 +20,4 @@ def command_of(
 
 
 # No member of a share group acknowledges what it is assigned.
-API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, lambda _message: None)
+API = epoch_api(ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse, command_of, partitions_result)

@@ -10,10 +10,9 @@ from typing import Any
 
 from kohort.gateway.apis.api import GroupApi, RequestOrigin
 from kohort.gateway.apis.connection_state import Connection, protocol_of
-from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, EpochResult
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.relay import Exchange
-from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.results import ConsumerHeartbeatResult
 from kohort.model.assignment import IdPartitions
 from kohort.model.errors import ErrorCode, error_for
@@ -46,19 +45,9 @@ def epoch_api(
     request_type: type[Request[Any]],
     response_type: type[Response],
     command_of: Callable[[Any, int, RequestOrigin, str], EpochHeartbeat],
-    assignment_of: Callable[[Any], IdPartitions | None],
+    result_of: Callable[[Any], EpochResult],
 ) -> GroupApi:
-    """Return one of the three. `assignment_of` returns what an answer assigns, None where it assigns nothing."""
-
-    def result_of(message: Any) -> ConsumerHeartbeatResult:
-        return ConsumerHeartbeatResult(
-            error=error_for(message.error_code),
-            error_message=message.error_message,
-            member_id=message.member_id,
-            member_epoch=message.member_epoch,
-            heartbeat_interval_ms=message.heartbeat_interval_ms,
-            assignment=assignment_of(message),
-        )
+    """Return one of the three. `result_of` returns what an answer brings."""
 
     def answer(
         connection: Connection, exchange: Exchange, heartbeat: EpochHeartbeat, message: Any, frame: Buffer, now_ms: int
@@ -68,16 +57,14 @@ def epoch_api(
         is_change = heartbeat.member_epoch < 0 or result.member_epoch != heartbeat.member_epoch
         is_update = is_change or bool(result.error) or result.assignment is not None
         connection.share_answer(exchange, heartbeat, frame, is_update=is_update)
-        if isinstance(heartbeat, ConsumerHeartbeat):
-            connection.rooms.groups.consumer.heartbeat_answered(heartbeat, result, now_ms)
+        connection.rooms.groups.epoch_heartbeat_answered(heartbeat, result, now_ms)
         return _with_interval(connection, heartbeat, result, frame, now_ms)
 
     def observe_answer(
         groups: ObservedGroups, heartbeat: EpochHeartbeat, message: Any, _version: int, now_ms: int
-    ) -> ConsumerHeartbeatResult:
+    ) -> EpochResult:
         result = result_of(message)
-        if isinstance(heartbeat, ConsumerHeartbeat):
-            groups.consumer.heartbeat_answered(heartbeat, result, now_ms)
+        groups.epoch_heartbeat_answered(heartbeat, result, now_ms)
         return result
 
     return GroupApi(
@@ -90,8 +77,20 @@ def epoch_api(
     )
 
 
+def partitions_result(message: Any, assignment: IdPartitions | None = None) -> ConsumerHeartbeatResult:
+    """Return what an answer brings that assigns these partitions, None where it assigns none."""
+    return ConsumerHeartbeatResult(
+        error=error_for(message.error_code),
+        error_message=message.error_message,
+        member_id=message.member_id,
+        member_epoch=message.member_epoch,
+        heartbeat_interval_ms=message.heartbeat_interval_ms,
+        assignment=assignment,
+    )
+
+
 def _with_interval(
-    connection: Connection, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
+    connection: Connection, heartbeat: EpochHeartbeat, result: EpochResult, frame: Buffer, now_ms: int
 ) -> Buffer:
     """Return what the client gets: where heartbeats are parked, the answer with another interval."""
     requests = connection.rooms.parked_requests.get(protocol_of(heartbeat))

@@ -18,10 +18,10 @@ from kohort.gateway.apis import (
 )
 from kohort.gateway.apis.api import ConnectionApi, GroupApi, OriginElsewhere
 from kohort.gateway.apis.connection_state import Command
+from kohort.gateway.observing.epoch_heartbeats import EpochResult
 from kohort.gateway.observing.observed_groups import ObservedGroups
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import RequestHead
-from kohort.group.results import ConsumerHeartbeatResult
 from kohort.wire.apis import VERSIONS, Api
 from kohort.wire.codec import Buffer, decode
 from kohort.wire.frames import decode_request_header, decode_response
@@ -69,14 +69,14 @@ def observe_request(groups: ObservedGroups, head: RequestHead, command: Command,
 
 def observe_answer(
     groups: ObservedGroups, head: RequestHead, command: Command, frame: Buffer, now_ms: int
-) -> ConsumerHeartbeatResult | None:
+) -> EpochResult | None:
     """Have an answer change the groups; return what one to a heartbeat with an epoch has. Raises MalformedMessage."""
     api = GROUP_APIS[head.api_key]
     _, message = decode_response(api.response_type, head.api_version, memoryview(frame)[LENGTH_BYTES:])
     found = None
     if api.observe_answer is not None:
         found = api.observe_answer(groups, command, message, head.api_version, now_ms)
-    return found if isinstance(found, ConsumerHeartbeatResult) else None
+    return found if isinstance(found, EpochResult) else None
 
 
 def abandon_request(groups: ObservedGroups, head: RequestHead, command: object, now_ms: int) -> None:

@@ -15,11 +15,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from struct import Struct
 
-from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, is_steady
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, EpochResult, is_steady
 from kohort.gateway.policies.policies import GroupProtocol
 from kohort.gateway.relay.relay import Exchange
 from kohort.group.events import ConsumerMemberDeleted, Event
-from kohort.group.results import ConsumerHeartbeatResult
+from kohort.group.streams.events import StreamsMemberDeleted
 from kohort.node.timers import Timers
 from kohort.parking.consumer_heartbeats import ConsumerParking
 from kohort.parking.limits import (
@@ -91,9 +91,7 @@ class ParkedRequests:
         if not is_steady(heartbeat):
             self._changed(heartbeat.group_id, now_ms)
 
-    def answered(
-        self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, frame: Buffer, now_ms: int
-    ) -> Buffer:
+    def answered(self, heartbeat: EpochHeartbeat, result: EpochResult, frame: Buffer, now_ms: int) -> Buffer:
         """Take the answer to a heartbeat; return it with the interval for its member."""
         if result.error or result.member_epoch < 0:
             self.removed(heartbeat.group_id, heartbeat.member_id, now_ms)
@@ -119,7 +117,7 @@ class ParkedRequests:
         if heartbeat.group_id in self._groups:
             self._changed(heartbeat.group_id, now_ms)
 
-    def answered_elsewhere(self, heartbeat: EpochHeartbeat, result: ConsumerHeartbeatResult, now_ms: int) -> None:
+    def answered_elsewhere(self, heartbeat: EpochHeartbeat, result: EpochResult, now_ms: int) -> None:
         """A heartbeat was answered through another instance: a newer epoch counts here too."""
         group = self._groups.get(heartbeat.group_id)
         if group is not None and not result.error and result.member_epoch > group.epoch:
@@ -128,7 +126,7 @@ class ParkedRequests:
 
     def event_applied(self, event: Event, now_ms: int) -> None:
         """An event has changed a group: its member may be out."""
-        if isinstance(event, ConsumerMemberDeleted):
+        if isinstance(event, ConsumerMemberDeleted | StreamsMemberDeleted):
             self.removed(event.group_id, event.member_id, now_ms)
 
     def removed(self, group_id: str, member_id: str, now_ms: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kohort.gateway.observing.group_signals import GroupSignals
@@ -30,6 +30,16 @@ from kohort.model.cause import Cause, CauseKind
 from kohort.node.timers import Timers
 
 
+@dataclass(slots=True)
+class EpochSender:
+    """What is known of the heartbeats of one member with an epoch."""
+
+    sent_ms: int = 0
+    """When it last sent one."""
+    read_at: int | None = None
+    """How often its group had changed when one without an update was read; the next one without one is the same."""
+
+
 class GroupChanges:
     """The groups behind one gateway, and what is remembered of their changes."""
 
@@ -41,6 +51,8 @@ class GroupChanges:
         self.last_requests = LastRequests()
         self.look_ups = LookUps(self.shard, self.last_requests, describes)
         self.signals = signals
+        self.epoch_senders: dict[tuple[str, str], EpochSender] = {}
+        """By group and member."""
         self.revoking: dict[str, frozenset[str]] = {}
         """By group whose members wait for those that must revoke, which ones must, until the next generation forms."""
         self._timers = timers

@@ -1,6 +1,7 @@
-"""What is known of a group behind a gateway: one state machine for groups of both kinds.
+"""What is known of a group behind a gateway: one state machine for groups of all kinds.
 
-A consumer group that is known is looked up too, as PREDICTED or CONFIRMED: an answer shows an epoch, and no assignment.
+A group with member epochs that is known is looked up too, as PREDICTED or CONFIRMED: an answer shows an epoch, and no
+assignment.
 """
 
 from __future__ import annotations
@@ -14,10 +15,8 @@ from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.shard import Group
+from kohort.group.streams.group import StreamsGroup
 from kohort.model.cause import Cause
-
-KnownGroup = Group
-"""A gateway observes no streams groups, so that it knows none."""
 
 IN_A_ROUND = (Phase.PREPARING_REBALANCE, Phase.COMPLETING_REBALANCE)
 GATHERED = (Phase.STABLE, Phase.COMPLETING_REBALANCE)
@@ -68,13 +67,13 @@ class GroupKnowledge:
     asked_ms: int | None = None
     """Since when it is looked up as a classic group: a round that opens from then on is newer than what is found."""
     changes: int = 0
-    """How often a consumer group has changed."""
+    """How often a group with member epochs has changed."""
     asked_at: int | None = None
     """How often it had when it was looked up: what has not changed since is no newer."""
     change: Cause | None = None
-    """Why the epoch of a consumer group is about to grow."""
+    """Why the epoch of such a group is about to grow."""
 
-    def certainty(self, group: KnownGroup | None) -> Certainty:
+    def certainty(self, group: Group | None) -> Certainty:
         """Return the state of what is known of the group."""
         if self.is_in_doubt:
             return Certainty.IN_DOUBT if self.asked_ms is None else Certainty.LOOKED_UP
@@ -84,25 +83,27 @@ class GroupKnowledge:
         return Certainty.PREDICTED if is_in_round or self.change is not None else Certainty.CONFIRMED
 
 
-def generation_of(group: KnownGroup | None) -> int | None:
-    """Return the generation of a classic group, the epoch of a consumer group, or None where there is no group."""
+def generation_of(group: Group | None) -> int | None:
+    """Return the generation of a classic group, the epoch of another one, or None where there is no group."""
     if group is None:
         return None
     return min(group.generation if isinstance(group, ClassicGroup) else group.epoch, LARGEST_GENERATION)
 
 
-def generation_among(group: KnownGroup | None, members: Collection[str]) -> int | None:
+def generation_among(group: Group | None, members: Collection[str]) -> int | None:
     """Return `generation_of` where one of these members is in it, else None: it may be that of a former group."""
     return None if group is None or group.members.keys().isdisjoint(members) else generation_of(group)
 
 
-def digest_of(group: KnownGroup | None) -> int:
+def digest_of(group: Group | None) -> int:
     """Return a checksum of what each member of a group has; 0 where there is no group."""
     if group is None:
         return 0
     state: list[object] = [generation_of(group)]
     if isinstance(group, ConsumerGroup):
         state += [(each, member.epoch, ids_of(member.assigned)) for each, member in sorted(group.members.items())]
-    elif isinstance(group, ClassicGroup):
+    elif isinstance(group, StreamsGroup):
+        state += [(each, of.epoch, *map(sorted, of.assigned.tasks)) for each, of in sorted(group.members.items())]
+    else:
         state += [group.phase, *sorted((each, member.assignment) for each, member in group.members.items())]
     return crc32(repr(state).encode())

@@ -51,6 +51,6 @@ class GroupSignals:
         self.group_changed = Signal[[str, int]]()
         """All events of one request or answer about a group have happened; the time."""
         self.look_up_begun = Signal[[str, int | None, int]]()
-        """A group is looked up in this generation, None for a consumer group; the time."""
+        """A group is looked up in this generation, None for one with member epochs; the time."""
         self.fell_back = Signal[[str]]()
         """Parking did harm to a group here."""

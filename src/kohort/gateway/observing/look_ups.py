@@ -22,8 +22,9 @@ from kohort.model.bounded_dict import BoundedDict
 from kohort.node.timers import Timers
 
 LookUp = Callable[[str, int | None], None]
-"""Takes a group of which not all is known, and its generation, None for a consumer group: what DescribeGroups or
-ConsumerGroupDescribe shows goes to `ObservedGroups.described` or `ObservedGroups.consumer_described`."""
+"""Takes a group of which not all is known, and its generation, None for one with member epochs: what DescribeGroups,
+ConsumerGroupDescribe or StreamsGroupDescribe shows goes to `described` of `ObservedGroups`, its `consumer_described` or
+`streams.described`."""
 
 LOOK_UP_AGAIN_MS = 2_000
 """How long to wait until the same group is looked up again."""

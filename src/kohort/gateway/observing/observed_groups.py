@@ -14,18 +14,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kohort.gateway.observing.epoch_heartbeats import EpochHeartbeat, EpochResult
 from kohort.gateway.observing.group_changes import GroupChanges, assignments_of, synced
 from kohort.gateway.observing.group_knowledge import GATHERED, generation_of
 from kohort.gateway.observing.group_signals import GroupSignals
 from kohort.gateway.observing.look_ups import DescribeRequests
 from kohort.gateway.observing.observed_consumer_groups import ObservedConsumerGroups
 from kohort.gateway.observing.observed_joins import ObservedJoins
+from kohort.gateway.observing.observed_streams_groups import ObservedStreamsGroups
 from kohort.group.classic.group import ClassicGroup, Phase
-from kohort.group.commands import (
-    Heartbeat,
-    Leave,
-    Sync,
-)
+from kohort.group.commands import ConsumerHeartbeat, Heartbeat, Leave, Sync
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.decisions import decide
@@ -38,6 +36,8 @@ from kohort.group.events import (
     SyncReceived,
 )
 from kohort.group.shard import apply
+from kohort.group.streams.group import StreamsGroup
+from kohort.group.streams.heartbeat import StreamsHeartbeat
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.node.timers import Timers
@@ -49,7 +49,7 @@ the real one is evicted."""
 
 
 class ObservedGroups:
-    """The classic groups behind one gateway."""
+    """The groups behind one gateway: the classic ones, and `consumer` and `streams` for those with member epochs."""
 
     def __init__(
         self, settings: GroupSettings, signals: GroupSignals, timers: Timers, describes: DescribeRequests
@@ -62,12 +62,13 @@ class ObservedGroups:
         self.group = self._changes.group
         """Returns a classic group, or None where there is no such group."""
         self.consumer = ObservedConsumerGroups(self._changes, describes)
+        self.streams = ObservedStreamsGroups(self._changes, describes)
         self.joins = ObservedJoins(self._changes, self.consumer)
         self._handed_in: dict[str, tuple[Sync, str]] = {}
         """By group, the leader's SyncGroup that is not answered yet, and who assigned if not the leader."""
 
     def generation_of(self, group_id: str) -> int | None:
-        """Return the generation of a classic group, the epoch of a consumer group, or None where there is no group."""
+        """Return the generation of a classic group, the epoch of another one, or None where there is no group."""
         return generation_of(self.shard.groups.get(group_id))
 
     # What other instances of the gateway know
@@ -85,17 +86,32 @@ class ObservedGroups:
         ahead = 0 if generation is None else generation - (generation_of(group) or 0)
         is_same = group.members.keys() >= set(members) and ahead <= 0
         for member_id in members:
-            if isinstance(group, ConsumerGroup):
-                self.consumer.member_seen(group_id, member_id, now_ms)
-            elif isinstance(group, ClassicGroup):
+            if isinstance(group, ClassicGroup):
                 self.last_requests.sent(group, member_id, now_ms)
+            elif (sender := self._changes.epoch_senders.get((group_id, member_id))) is not None:
+                sender.sent_ms = now_ms
         if differs:
             # The other may know it as a group of the other kind, and either of the two may be wrong.
             self.look_ups.ask_for_both(group_id, generation, now_ms)
-        elif isinstance(group, ConsumerGroup) and not is_same:
+        elif not isinstance(group, ClassicGroup) and not is_same:
             self._describes.request(group_id, None, now_ms)
-        elif isinstance(group, ClassicGroup) and not is_same and generation is not None and ahead >= 0:
+        elif not is_same and generation is not None and ahead >= 0:
             self.look_ups.ask(group_id, generation, now_ms)
+
+    def came_here(self, group_id: str, now_ms: int) -> None:
+        """A member that was behind another instance sends here: what that one alone had seen may be lost with it.
+
+        A heartbeat with an epoch that is answered shows the epoch, and no assignment.
+        """
+        if isinstance(self.shard.groups.get(group_id), ConsumerGroup | StreamsGroup):
+            self._describes.request(group_id, None, now_ms)
+
+    def epoch_heartbeat_answered(self, heartbeat: EpochHeartbeat, result: EpochResult, now_ms: int) -> None:
+        """A heartbeat with a member epoch is answered; of a share group nothing is observed."""
+        if isinstance(heartbeat, ConsumerHeartbeat):
+            self.consumer.heartbeat_answered(heartbeat, result, now_ms)
+        elif isinstance(heartbeat, StreamsHeartbeat):
+            self.streams.heartbeat_answered(heartbeat, result, now_ms)
 
     # SyncGroup
 
@@ -203,11 +219,11 @@ class ObservedGroups:
         self._changes.signals.group_changed(group_id, now_ms)
 
     def look_up_begun(self, group_id: str, generation: int | None, now_ms: int) -> None:
-        """A look-up of a group begins: of a classic one, or of a consumer group where there is no generation."""
-        if generation is None:
-            self.consumer.look_up_begun(group_id)
-        else:
+        """A look-up of a group begins: of a classic one, or of one with member epochs where there is no generation."""
+        if generation is not None:
             self.look_ups.begun(group_id, now_ms)
+        elif (known := self.look_ups.known.get(group_id)) is not None and known.changes:
+            known.asked_at = known.changes
 
     def described(self, group: DescribedGroup, generation: int, now_ms: int) -> None:
         """Take up a group that was there before, as its coordinator describes it when it is stable."""
@@ -216,7 +232,7 @@ class ObservedGroups:
         known = self.shard.groups.get(group.group_id)
         cause = Cause(CauseKind.NOT_OBSERVED, now_ms)
         timeouts: dict[str, tuple[int, int]] = {}
-        if isinstance(known, ConsumerGroup):
+        if isinstance(known, ConsumerGroup | StreamsGroup):
             self.consumer.forget(known, cause, now_ms)
         elif isinstance(known, ClassicGroup):
             timeouts = {

@@ -48,6 +48,7 @@ from kohort.group.events import (
     MemberRemoved,
     StaticMemberReplaced,
 )
+from kohort.group.streams.events import StreamsMemberDeleted
 from kohort.model.bounded_dict import BoundedDict
 from kohort.node.timers import NodeClock, Timers
 from kohort.wire.codec import Buffer
@@ -221,7 +222,7 @@ class Instances:
         """A member has sent a request here."""
         if member_id:
             if self._located(group_id, member_id, HERE, now_ms):
-                self._groups.consumer.came_here(group_id, now_ms)
+                self._groups.came_here(group_id, now_ms)
             if self._peers:
                 self.summaries.seen(group_id, member_id)
 
@@ -284,7 +285,7 @@ class Instances:
         self.summaries.group_changed(event.group_id)
         if isinstance(event, _MEMBERS_CHANGED):
             self.locations.group_changed(event.group_id)
-        if isinstance(event, MemberRemoved | ConsumerMemberDeleted):
+        if isinstance(event, MemberRemoved | ConsumerMemberDeleted | StreamsMemberDeleted):
             self.locations.removed(event.member_id)
         elif isinstance(event, StaticMemberReplaced):
             self.locations.removed(event.old_member_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from kohort.client.cluster.cluster import Cluster
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -12,13 +13,20 @@ from kohort.group.classic.group import Phase
 from kohort.group.consumer.group import GroupState
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember, DescribedGroup, DescribedMember
 from kohort.group.events import ClassicPhase
+from kohort.group.streams.events import UserEndpoint
+from kohort.group.streams.group import StreamsGroup, StreamsGroupState, StreamsMember
+from kohort.group.streams.topology import StreamsTopology
 from kohort.model.assignment import NOTHING, id_partitions
 from kohort.model.errors import ErrorCode, KafkaError
+from kohort.model.streams_tasks import AssignedTasks, TasksByRole
+from kohort.node.apis.k88_89_93_streams_groups import owned_tasks
 from kohort.wire.messages import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
 )
 
 log = logging.getLogger("kohort.gateway")
@@ -40,7 +48,7 @@ class GroupLookup:
         self._is_warned = False
 
     def look_up(self, group_id: str, generation: int | None) -> None:
-        """Ask for a group of this generation soon; for a consumer group without one."""
+        """Ask for a group of this generation soon; without one for a consumer or streams group, as it is known."""
         if not self._waiting.full():
             self._waiting.put_nowait((group_id, generation))
 
@@ -53,7 +61,7 @@ class GroupLookup:
             except (KafkaError, OSError, TimeoutError) as error:
                 is_unknown_request = isinstance(error, KafkaError) and error.code is ErrorCode.UNSUPPORTED_VERSION
                 if is_unknown_request and generation is None:
-                    continue  # coordinators without ConsumerGroupDescribe have no consumer groups
+                    continue  # coordinators without the API have no such groups
                 if not self._is_warned:
                     self._is_warned = True
                     log.warning(
@@ -69,6 +77,13 @@ class GroupLookup:
             found = classic.groups[0]
             if not found.error_code and found.group_state in tuple(Phase):
                 groups.described(_classic(found), generation, now_ms())
+            return
+        if groups.streams.group(group_id) is not None:
+            streams: StreamsGroupDescribeResponse = await call(
+                group_id, StreamsGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
+            )
+            if not streams.groups[0].error_code and streams.groups[0].group_state in tuple(StreamsGroupState):
+                groups.streams.described(described_streams_group(streams.groups[0]), now_ms())
             return
         consumer: ConsumerGroupDescribeResponse = await call(
             group_id, ConsumerGroupDescribeRequest(group_ids=[group_id]), lambda found: found.groups[0].error_code
@@ -115,3 +130,50 @@ def _consumer(group: ConsumerGroupDescribeResponse.Group) -> DescribedConsumerGr
     return DescribedConsumerGroup(
         group.group_id, state, group.group_epoch, group.assignment_epoch, group.assignor_name, members
     )
+
+
+def described_streams_group(group: StreamsGroupDescribeResponse.Group) -> StreamsGroup:
+    """Return a streams group as it is described, with the epoch of its topology and not the rest."""
+    topology = None if group.topology is None else StreamsTopology(group.topology.epoch)
+    is_ready = topology is not None and group.group_state != StreamsGroupState.NOT_READY
+    return StreamsGroup(
+        group.group_id,
+        epoch=group.group_epoch,
+        assignment_epoch=group.assignment_epoch,
+        topology=topology,
+        validated_epoch=topology.epoch if topology is not None and is_ready else -1,
+        members={each.member_id: _streams_member(group, each) for each in group.members},
+    )
+
+
+def _streams_member(
+    group: StreamsGroupDescribeResponse.Group, member: StreamsGroupDescribeResponse.Group.Member
+) -> StreamsMember:
+    """Return a member as it is described; what it has beyond a target that it has not reached it must give back."""
+    endpoint = member.user_endpoint
+    owned, target = _tasks(member.assignment), _tasks(member.target_assignment)
+    stays = owned
+    if member.member_epoch < group.assignment_epoch:
+        stays = TasksByRole(*(some & other for some, other in zip(owned, target, strict=True)))
+    back = TasksByRole(*(some - other for some, other in zip(owned, stays, strict=True)))
+    return StreamsMember(
+        group.group_id,
+        member.member_id,
+        True,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        topology_epoch=member.topology_epoch,
+        process_id=member.process_id,
+        endpoint=None if endpoint is None else UserEndpoint(endpoint.host, endpoint.port),
+        client_tags=tuple(sorted((each.key, each.value) for each in member.client_tags)),
+        epoch=member.member_epoch,
+        assigned=AssignedTasks(dict.fromkeys(stays.active, member.member_epoch), stays.standby, stays.warmup),
+        pending=AssignedTasks(dict.fromkeys(back.active, member.member_epoch), back.standby, back.warmup),
+        target=target,
+    )
+
+
+def _tasks(found: Any) -> TasksByRole:
+    return TasksByRole(*map(owned_tasks, (found.active_tasks, found.standby_tasks, found.warmup_tasks)))

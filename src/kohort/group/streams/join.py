@@ -7,10 +7,11 @@ without members takes the topology that the next one brings, which Kafka refuses
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from kohort.group.commands import LEAVE_STATIC_EPOCH, AssignTarget
-from kohort.group.coordinator_settings import GroupSettings, StreamsConfig
+from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Effects, Note, Reply, Then
 from kohort.group.group_timers import session_timer, target_timer
 from kohort.group.streams.events import (
@@ -28,10 +29,10 @@ from kohort.group.streams.exit import delete_member, next_epoch, request_shutdow
 from kohort.group.streams.group import PLACEMENT, StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import RetargetForLags, StreamsHeartbeat, StreamsReconcile, refused
 from kohort.group.streams.target import assignment_settings_of, configured_of, derived, topics_hash, validated_epoch_of
-from kohort.group.streams.topology import ConfiguredTopology, InvalidTopology, StreamsTopology, configured
+from kohort.group.streams.topology import InvalidTopology, StreamsTopology, configured
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.streams_tasks import NONE_ASSIGNED, AssignedTasks
+from kohort.model.streams_tasks import NONE_ASSIGNED, AssignedTasks, Task
 
 GROWING_INTERVALS = 2
 """For how many intervals between reports a copy's lag grows until it falls behind."""
@@ -121,7 +122,7 @@ def subscribe(
     """
     group_id, member_id = group.group_id, command.member_id
     config = settings.streams_config_of(group_id)
-    record = _member_record(group, before, command, cause)
+    record = streams_member_record(group, before, command, cause)
     is_known = before.has_stored(record, PLACEMENT if record.instance_id is not None else ())
     if member_id != before.member_id or not before.has_stored(record):
         yield Append(record)
@@ -154,7 +155,8 @@ def subscribe(
         yield Arm(target_timer(group_id), until_ms)
     has_offsets = command.offsets is not None or command.end_offsets is not None
     if has_offsets:
-        yield Note(_offsets_reported(before, command, cause, config, now_configured))
+        bounds = config.acceptable_recovery_lag, config.task_offset_interval_ms
+        yield Note(offsets_reported(before, command, cause, *bounds, now_configured.has))
     if command.reports_lags is not before.reports_lags:
         yield Note(TaskOffsetsOffered(group_id, member_id, command.reports_lags, cause))
     if command.shuts_down:
@@ -167,23 +169,27 @@ def subscribe(
     yield Then(StreamsReconcile(group_id, member_id, command))
 
 
-def _offsets_reported(
-    before: StreamsMember, command: StreamsHeartbeat, cause: Cause, config: StreamsConfig, topology: ConfiguredTopology
+def offsets_reported(
+    before: StreamsMember,
+    command: StreamsHeartbeat,
+    cause: Cause,
+    acceptable_lag: int,
+    interval_ms: int,
+    exists: Callable[[Task], bool],
 ) -> TaskOffsetsReported:
     """Return what a heartbeat reports of tasks that exist. Each of the two lists is sent where it has changed."""
     reported = ((command.offsets, before.offsets), (command.end_offsets, before.end_offsets))
     offsets, end_offsets = (
         tuple(last.items())
         if sent is None
-        else tuple((task, offset) for task, offset in sent if 0 <= offset < UNKNOWN_OFFSET and topology.has(task))
+        else tuple((task, offset) for task, offset in sent if 0 <= offset < UNKNOWN_OFFSET and exists(task))
         for sent, last in reported
     )
-    growth_ms = GROWING_INTERVALS * config.task_offset_interval_ms
-    lag = config.acceptable_recovery_lag
-    return TaskOffsetsReported(command.group_id, command.member_id, offsets, end_offsets, lag, growth_ms, cause)
+    bounds = acceptable_lag, GROWING_INTERVALS * interval_ms
+    return TaskOffsetsReported(command.group_id, command.member_id, offsets, end_offsets, *bounds, cause)
 
 
-def _member_record(
+def streams_member_record(
     group: StreamsGroup, before: StreamsMember, command: StreamsHeartbeat, cause: Cause
 ) -> StreamsMemberStored:
     """Return the member's record after a heartbeat: what it leaves out is as it was."""

@@ -59,7 +59,10 @@ def streams_group_heartbeat(context: ApiContext, request: Request, message: Stre
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
     if message.topology is not None:
         _check_size(message.topology)
-    command = _heartbeat_command(message, request)
+    if len({each is None for each in (message.active_tasks, message.standby_tasks, message.warmup_tasks)}) > 1:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "If one task-type is non-null, all must be non-null.")
+    software = request.connection.client_software.name
+    command = heartbeat_command(message, request.api_version, request.client_id or "", request.peer_host, software)
     for name in () if command.topology is None else sorted(command.topology.topics):
         if name in INTERNAL:
             text = f"Use of Kafka internal topics {name} in a Kafka Streams topology is prohibited."
@@ -92,11 +95,11 @@ def _topics_and_groups(each: StreamsGroupHeartbeatRequest.Topology.Subtopology) 
     return len(each.source_topics) + made + len(each.copartition_groups)
 
 
-def _heartbeat_command(message: StreamsGroupHeartbeatRequest, request: Request) -> StreamsHeartbeat:
-    """Return what a heartbeat asks of its group. Raises KafkaError for one that reports tasks of some roles only."""
+def heartbeat_command(
+    message: StreamsGroupHeartbeatRequest, version: int, client_id: str, peer_host: str, software: str
+) -> StreamsHeartbeat:
+    """Return what a heartbeat asks of its group."""
     owned = (message.active_tasks, message.standby_tasks, message.warmup_tasks)
-    if len({each is None for each in owned}) > 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "If one task-type is non-null, all must be non-null.")
     endpoint, tags = message.user_endpoint, message.client_tags
     return StreamsHeartbeat(
         message.group_id,
@@ -106,7 +109,7 @@ def _heartbeat_command(message: StreamsGroupHeartbeatRequest, request: Request) 
         message.rack_id,
         message.rebalance_timeout_ms,
         None if message.topology is None else topology_of(message.topology),
-        None if owned[0] is None else TasksByRole(*map(_owned, owned)),
+        None if all(each is None for each in owned) else TasksByRole(*map(owned_tasks, owned)),
         message.process_id,
         None if endpoint is None else UserEndpoint(endpoint.host, endpoint.port),
         None if tags is None else tuple(sorted((tag.key, tag.value) for tag in tags)),
@@ -114,14 +117,15 @@ def _heartbeat_command(message: StreamsGroupHeartbeatRequest, request: Request) 
         _offsets(message.task_end_offsets),
         message.shutdown_application,
         message.endpoint_information_epoch,
-        request.api_version >= LAGS_VERSION,
-        request.client_id or "",
-        f"/{request.peer_host}",
-        margin_ms=EPOCH_MARGIN_MS.get(request.connection.client_software.name, OTHERS_MARGIN_MS),
+        version >= LAGS_VERSION,
+        client_id,
+        f"/{peer_host}",
+        margin_ms=EPOCH_MARGIN_MS.get(software, OTHERS_MARGIN_MS),
     )
 
 
-def _owned(tasks: Iterable[Any] | None) -> frozenset[Task]:
+def owned_tasks(tasks: Iterable[Any] | None) -> frozenset[Task]:
+    """Return the tasks of one role in a message."""
     return tasks_of((each.subtopology_id, each.partitions) for each in tasks or ())
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from kohort.group.classic.group import ClassicGroup, Phase
 from kohort.group.consumer.group import ConsumerGroup
 from kohort.group.consumer.reconcile import ids_of
+from kohort.group.shard import Group
 from kohort.group.streams.group import StreamsGroup
 from kohort.model.assignment import Assignment
 from kohort.model.errors import ErrorCode
@@ -64,8 +65,6 @@ class GatewayChecker(Checker):
                 for group_id, group in sorted(hosted.shard.groups.items()):
                     known = observed.get(group_id)
                     served = group.members.keys() & self._served
-                    if isinstance(group, StreamsGroup) or isinstance(known, StreamsGroup):
-                        continue  # a gateway observes none
                     if known is not None and served and _is_stable(group):
                         self.count(OBSERVED_EQUALS_SERVED)
                         theirs = _shown(group, served)
@@ -74,8 +73,8 @@ class GatewayChecker(Checker):
                         self.require(ours == theirs, OBSERVED_EQUALS_SERVED, text)
 
 
-def _is_stable(group: ClassicGroup | ConsumerGroup) -> bool:
-    return isinstance(group, ConsumerGroup) or group.phase is Phase.STABLE
+def _is_stable(group: Group) -> bool:
+    return not isinstance(group, ClassicGroup) or group.phase is Phase.STABLE
 
 
 def _assigned(assignment: bytes) -> str:
@@ -87,7 +86,7 @@ def _assigned(assignment: bytes) -> str:
     return "" if is_empty else assignment.hex()
 
 
-def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str]) -> Shown:
+def _shown(group: Group, among: Collection[str]) -> Shown:
     """Return what of a group is in the traffic, of these members only.
 
     To a gateway that does not know why heartbeats are missing a member is one until the group's next change.
@@ -99,6 +98,13 @@ def _shown(group: ClassicGroup | ConsumerGroup, among: Collection[str]) -> Shown
             if member_id in among
         }
         return {"members": members}
+    if isinstance(group, StreamsGroup):
+        threads = {
+            member_id: (member.epoch, *map(sorted, member.assigned.tasks))
+            for member_id, member in sorted(group.members.items())
+            if member_id in among
+        }
+        return {"members": threads}
     assignments = {
         member_id: _assigned(member.assignment)
         for member_id, member in sorted(group.members.items())

@@ -217,6 +217,15 @@ class SimulatedCluster:
                 classic = node.coordinator.describe(group_id)
                 if classic is not None:
                     answer(lambda now_ms: process.groups.described(classic, generation, now_ms))
+            elif process.groups.streams.group(group_id) is not None:
+                streams = node.coordinator.streams_group(group_id)
+                if streams is not None:
+                    # Its members as they are now: an answer shows no later state of them.
+                    found = replace(
+                        streams,
+                        members={key: replace(each, group_id=group_id) for key, each in streams.members.items()},
+                    )
+                    answer(lambda now_ms: process.groups.streams.described(found, now_ms))
             else:
                 consumer = node.coordinator.describe_consumer(group_id)
                 if consumer is not None:
