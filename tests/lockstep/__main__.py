@@ -1,7 +1,8 @@
 """Feed Kafka's coordinators, authorizer and assignors and ours the same commands, questions and groups.
 
     python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 10,000 groups,
-                                                    2,000 applications of Kafka Streams, 100,000 questions about rights
+                                                    2,000 applications and streams groups of Kafka Streams,
+                                                    100,000 questions about rights
     python -m tests.lockstep --seed 17 --trace      one seed, shrunk if it fails, with all that happens in it
     python -m tests.lockstep --seeds 50 --from 900 --keep-going
 
@@ -19,7 +20,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, authorizer, tasks, transactions
+from tests.lockstep import assignors, authorizer, streams_tasks, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
@@ -131,6 +132,21 @@ def task_applications(count: int) -> int:
     return len(found.worse)
 
 
+def streams_groups(count: int) -> int:
+    """Compare the assignors of streams groups, say what was found, and return in how many ways ours is worse."""
+    began = time.monotonic()
+    java = streams_tasks.Java()
+    try:
+        found = streams_tasks.compare(java, count)
+    finally:
+        java.close()
+    took = time.monotonic() - began
+    for line in (*found.lines(), *found.worse):
+        print(line)
+    print(f"streams groups: {count:,} groups in {took:.0f} s, {len(found.worse)} worse than Kafka's")
+    return len(found.worse)
+
+
 def transaction_steps(seeds: list[int]) -> int:
     """Compare the transaction coordinators, say what was found, and return how many seeds failed."""
     began, steps, met, failures = time.monotonic(), 0, Counter[str](), 0
@@ -211,6 +227,7 @@ def main() -> None:
             failures += assignor_groups(options.assignors)
         if options.seed is None and options.tasks:
             failures += task_applications(options.tasks)
+            failures += streams_groups(options.tasks)
     except Unavailable as reason:
         sys.exit(f"lockstep needs Apache Kafka's jars and a Java that compiles: {reason}")
     sys.exit(bool(failures))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, authorizer, tasks, transactions
+from tests.lockstep import assignors, authorizer, streams_tasks, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
@@ -119,6 +119,19 @@ def test_placements_of_tasks_are_no_worse_than_those_of_kafka_streams() -> None:
         java.close()
     assert not found.worse, "\n".join(found.worse)
     assert found.ours.moves < found.theirs.moves
+
+
+def test_placements_of_streams_groups_are_no_less_even_than_kafkas() -> None:
+    try:
+        java = streams_tasks.Java()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    try:
+        found = streams_tasks.compare(java, 100)
+    finally:
+        java.close()
+    assert not found.worse, "\n".join(found.worse)
+    assert found.more_even
 
 
 def test_authorizers_answer_every_question_alike() -> None:

@@ -3,10 +3,10 @@
 A process is loaded by its tasks for each of its members. A member's share is what is left, divided by the members below
 their share, and rounded up; it is computed anew whenever a member has reached it. Standby tasks count for a share of
 their own. Each active task stays with its member, else it goes to one with a standby copy, each below its share; what
-is left goes to the least loaded process. A standby task goes to a member that had the task, if its process has it no
-more, else to the least loaded process without it; with too few processes there are fewer copies.
-
-Kafka's `StickyTaskAssignor` does the same; where it leaves a choice to the order of a hash map, names decide here.
+is left goes to the emptiest members. A standby task goes to a member that had the task, if its process has it no more,
+else to the least loaded process without it; with too few processes there are fewer copies. So far Kafka's
+`StickyTaskAssignor` does the same; where it leaves a choice to the order of a hash map, names decide here. Last, the
+fullest members hand tasks on (`streams_evenness`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from kohort.assign.server.streams_evenness import TaskPlacement, level
 from kohort.model.streams_tasks import Task, TasksByRole
 
 STICKY = "sticky"
@@ -49,6 +50,10 @@ class _Process:
     @property
     def load(self) -> float:
         return self.total / len(self.counts)
+
+    @property
+    def least(self) -> int:
+        return min(self.counts.values())
 
     def least_loaded_member(self) -> str:
         return min(self.counts, key=lambda member_id: (self.counts[member_id], member_id))
@@ -109,11 +114,13 @@ class _Round:
             before = self._least_loaded(self._standby_before.get(task, ()), None)
             if before is None or not self._add_active(task, before):
                 left.append(task)
-        queue = self._by_load()
+        # The members of a process were given tasks back, some more than others: the emptiest member comes first.
+        queue = [(process.least, process.load, process.process_id, process) for process in self._processes.values()]
+        heapify(queue)
         for task in sorted(left):
-            _, _, process = heappop(queue)
+            process = heappop(queue)[-1]
             self._add(task, process, process.least_loaded_member(), is_active=True)
-            heappush(queue, (process.load, process.process_id, process))
+            heappush(queue, (process.least, process.load, process.process_id, process))
 
     def assign_standby(self, tasks: Iterable[Task]) -> None:
         """Give out the standby tasks."""
@@ -211,9 +218,11 @@ def assign_tasks(
     made = _Round(members, subtopologies, standby_replicas)
     made.assign_active(_tasks(subtopologies, is_active=True))
     made.assign_standby(_tasks(subtopologies, is_active=False))
+    process_of = {member_id: member.process_id for member_id, member in members.items()}
+    before = {member_id: member.previous.active for member_id, member in members.items()}
+    active, standby = level(TaskPlacement(made.active, made.standby), process_of, before)
     return {
-        member_id: TasksByRole(frozenset(made.active[member_id]), frozenset(made.standby[member_id]))
-        for member_id in members
+        member_id: TasksByRole(frozenset(active[member_id]), frozenset(standby[member_id])) for member_id in members
     }
 
 

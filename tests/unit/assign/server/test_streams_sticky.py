@@ -46,6 +46,30 @@ def test_standby_copies_are_fewer_where_there_are_too_few_processes() -> None:
     assert not assign_tasks({}, {"0": STATEFUL}, 1)
 
 
+def total(tasks: TasksByRole) -> int:
+    return len(tasks.active) + len(tasks.standby)
+
+
+def test_active_task_without_state_goes_where_no_more_copies_fit() -> None:
+    members = {
+        "a": StickyMember("p", TasksByRole(of("1_1 1_4"), of("0_0"))),
+        "b": StickyMember("q", TasksByRole(of("1_0 1_3"), of("0_0"))),
+    }
+    found = assign_tasks(members, {"0": StickySubtopology(1, True), "1": StickySubtopology(6, False)}, 2)
+    assert (total(found["a"]), total(found["b"])) == (4, 4)
+    assert all(each.previous.active <= found[member_id].active for member_id, each in members.items())
+
+
+def test_roles_of_a_task_change_so_that_the_fullest_member_has_less() -> None:
+    members = {
+        "a": StickyMember("p", TasksByRole(of("0_1 0_2 0_4"), of("0_0"))),
+        "b": StickyMember("p", TasksByRole(of("1_0 1_3"), of("0_3"))),
+        "c": StickyMember("q"),
+    }
+    found = assign_tasks(members, {"0": StickySubtopology(5, True), "1": StickySubtopology(5, False)}, 1)
+    assert [total(each) for each in found.values()] == [5, 5, 5]
+
+
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=4),
