@@ -98,18 +98,29 @@ class Group:
         all the time, both until the last one learns.
         """
         while silent := [member for member in self.members if member.learnt_ms is None]:
-            due = [(self.left_ms, self.leave)] if self.answer is QUIET else []
-            for member in silent:
-                if member.next_ms is not None:
-                    due.append((member.next_ms, lambda member=member: self.heartbeat(member)))  # type: ignore[misc]
-                due.append((member.commit_ms, lambda member=member: self.commit(member)))  # type: ignore[misc]
-            timer_ms = self.timers.next_deadline_ms()
-            if timer_ms is not None:
-                due.append((timer_ms, lambda: self.timers.run_due(self.now_ms)))
-            self.now_ms, step = min(due, key=lambda each: each[0])
-            step()
+            self.step(silent)
         last_ms = self.now_ms - self.left_ms
         return last_ms, last_ms + sum(self.now_ms - (member.learnt_ms or 0) for member in self.members)
+
+    def step(self, silent: Sequence[Member]) -> None:
+        """Let the next event happen; without parking no commit changes when a member learns of the round."""
+        at_ms, who = (self.left_ms if self.answer is QUIET else 1 << 60), None
+        happen: Callable[[Member], None] = self.heartbeat
+        for member in silent:
+            if member.next_ms is not None and member.next_ms < at_ms:
+                at_ms, who, happen = member.next_ms, member, self.heartbeat
+            if self.is_parking and member.commit_ms < at_ms:
+                at_ms, who, happen = member.commit_ms, member, self.commit
+        timer_ms = self.timers.next_deadline_ms()
+        if timer_ms is not None and timer_ms < at_ms:
+            self.now_ms = timer_ms
+            self.timers.run_due(timer_ms)
+        elif who is not None:
+            self.now_ms = at_ms
+            happen(who)
+        else:
+            self.now_ms = self.left_ms
+            self.leave()
 
     def leave(self) -> None:
         self.answer = REJOIN
