@@ -1,11 +1,13 @@
-"""With several processes, one runs all tests that share a Spark session, one all of tidy, which share the parsed tree;
-otherwise a process takes whole modules, those that take longest first."""
+"""Each of several processes takes whole modules, those that take longest first, and one all of tidy, which shares the
+parsed tree. One takes the modules that share a Spark session; others help it when they have nothing else."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -39,24 +41,41 @@ WITHOUT_THE_SESSION = {
 """Modules that start Spark in other processes, or only use its classes: any process may run them."""
 
 LONGEST = [
-    "tests/spark/",
     "tests/integration/test_examples.py",
     "tests/integration/test_what_if.py",
+    "tests/integration/test_documents.py",
+    "tests/sim/test_process_worlds.py",
     "tests/sim/test_seeds.py",
+    "tests/spark/test_exactly_once_kills.py",
     "tests/properties/test_turns.py",
     "tests/sim/test_corpus.py",
-    "tests/integration/test_documents.py",
-    "tests/integration/test_gateway_rewriting.py",
     "tests/spark/test_stopped_sessions.py",
+    "tests/integration/test_console.py",
+    "tests/integration/test_gateway_rewriting.py",
     "tests/integration/test_fleet_findings.py",
     "tests/integration/test_client_scenarios.py",
+    "tests/integration/test_transactions_of_processes.py",
+    "tests/properties/test_exactly_once.py",
+    "tests/integration/test_run.py",
     "tests/integration/test_broker_command.py",
     "tests/integration/test_failover.py",
+    "tests/sim/test_user_world_clients.py",
     "tests/integration/test_gateway_command.py",
     "tests/integration/test_cli_signals.py",
-    "tests/spark/test_exactly_once_kills.py",
+    "tests/sim/test_standstill.py",
+    "tests/spark/test_exactly_once_queries.py",
+    "tests/spark/test_lake_tables.py",
+    "tests/spark/test_joint_tables.py",
+    "tests/spark/test_transactional_queries.py",
+    "tests/spark/test_merges.py",
+    "tests/spark/test_group_source.py",
+    "tests/spark/test_dead_letters.py",
+    "tests/spark/test_fleet_tasks.py",
 ]
 """What starts first: it takes longest, and would otherwise run alone at the end."""
+
+WORTH_A_SESSION = 5
+"""So many modules must wait for a Spark session before another process starts one, which takes as long as a module."""
 
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the Java processes that tests start: they end before optimized code and parallel collection pay."""
@@ -65,9 +84,27 @@ SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 def _scope(nodeid: str) -> str:
     """Return what one process runs as a whole."""
     module = nodeid.partition("::")[0]
-    if module in WITHOUT_THE_SESSION:
-        return module
-    return next((shared for shared in ("tests/spark/", "tests/tidy/") if module.startswith(shared)), module)
+    return "tests/tidy/" if module.startswith("tests/tidy/") else module
+
+
+def _shares_session(scope: str) -> bool:
+    return scope.startswith("tests/spark/") and scope not in WITHOUT_THE_SESSION
+
+
+def next_scope(waiting: Iterable[str], own: Iterable[str], others: Iterable[str]) -> str | None:
+    """Return the scope that a process takes, of those that wait in their order; None if it has nothing more to do.
+
+    `own` are the scopes that it has had, `others` those of the other processes that run.
+    """
+    queue = list(waiting)
+    of_session = [scope for scope in queue if _shares_session(scope)]
+    may_share = any(map(_shares_session, own)) or not any(map(_shares_session, others))
+    if of_session and may_share:
+        return of_session[0]
+    plain = next((scope for scope in queue if not _shares_session(scope)), None)
+    if plain is None and len(of_session) >= WORTH_A_SESSION:
+        return of_session[0]
+    return plain
 
 
 @pytest.hookimpl(trylast=True)
@@ -92,6 +129,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     class ByScope(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return _scope(nodeid)
+
+        def _next_scope(self, node: Any) -> str | None:
+            others = chain.from_iterable(self.assigned_work[each] for each in self.nodes if each is not node)
+            return next_scope(self.workqueue, self.assigned_work[node], others)
+
+        def _reschedule(self, node: Any) -> None:
+            if self.workqueue and not node.shutting_down and self._next_scope(node) is None:
+                node.shutdown()
+            else:
+                super()._reschedule(node)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            if (scope := self._next_scope(node)) is not None:  # else it is one of many that start, and gets any
+                self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
 
     config.option.loadscopereorder = False
     return ByScope(config, log)
