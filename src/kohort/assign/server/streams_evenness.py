@@ -1,11 +1,11 @@
 """Evenness of streams groups: a placement of tasks in which the fullest member has as few as there can be.
 
-The sticky assignor places one task after the other. A process has a task once, so that a member may end up fuller than
-others, which its copies do not fit any more. Here tasks are handed on from one of the fullest members, from each to
-the next, until one takes a task that has two tasks fewer. First copies are: state is restored, and no work stops. Where
-that does not do, an active task is, to a member with fewer of them than the most, or in exchange for the role of a task
-of which the giver has a copy; those first that their members have not had before. What makes no member less full than
-the fullest was is not done at all.
+The sticky assignor places one task after the other, and a process has a task once: copies that fit into no other
+process make their member fuller than others. Here tasks are handed on along a path of members, from one of the fullest
+to one that has two tasks fewer. Copies are handed on first: that restores state, and interrupts no work. Where it is
+not enough, an active task is, to a member with fewer of them than the most, or in exchange for the role of a task of
+which the giver has a copy; first those that their members did not have before. If the fullest member cannot have less,
+nothing is changed.
 """
 
 from __future__ import annotations
