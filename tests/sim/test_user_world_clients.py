@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 from tests.sim.client_programs import FAMILIES, start
 
 import kohort.sim
+from kohort import Producer, Record, TopicPartition
 from kohort.sim import World
 from kohort.sim.trace import Trace
 from kohort.sim.users.world_options import WorldOptions, draw_world
@@ -37,6 +39,31 @@ def test_a_stale_commit_is_not_sent_again_for_partitions_that_were_lost_in_betwe
 
     world.start(app)
     world.run()
+
+
+@pytest.mark.parametrize("uses_process", [False, True])
+@kohort.sim.world(faults=None, instances=1, topics={"orders": 1})
+async def test_the_marker_of_a_transaction_is_read_and_committed_though_no_record_follows(
+    world: World, uses_process: bool
+) -> None:
+    async def handle(_: Record) -> None:
+        pass
+
+    async def app() -> None:
+        async with world.consumer("orders") as consumer:
+            if uses_process:
+                await consumer.process(handle)
+            async for _ in consumer:
+                pass
+
+    world.start(app)
+    async with Producer(world.bootstrap_servers, transactional_id="writer") as producer:
+        for _ in range(2):
+            async with producer.transaction():
+                await (await producer.send("orders", b"v"))
+                await asyncio.sleep(10)  # its record is read before its marker
+        await asyncio.sleep(10)
+    assert world.committed == world.end_offsets == {TopicPartition("orders", 0): 4}
 
 
 def trace_of(seed: int, family: str) -> list[str]:

@@ -74,7 +74,7 @@ class ClientObserver:
     def records_delivered(
         self, membership: ObservedMembership, partition: TopicPartition, first: int, next_offset: int
     ) -> None:
-        """`poll` returns the records of these offsets."""
+        """`poll` returns the records of these offsets, if there are any."""
 
 
 def _ignore(_: Mapping[TopicPartition, ErrorCode]) -> None:

@@ -179,7 +179,7 @@ class ConsumerMembership:
             membership.observer.position_set(membership, partition, offset, why)
 
     def note_delivered(self, partition: TopicPartition, first: int, next_offset: int) -> None:
-        """Report that the records of these offsets are returned."""
+        """Report that the records of these offsets are returned, if there are any."""
         if (membership := self.membership) is not None:
             membership.observer.records_delivered(membership, partition, first, next_offset)
 

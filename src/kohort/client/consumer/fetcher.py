@@ -326,11 +326,15 @@ class FetchCollector:
         """Return batches of at most `limit` records in all; raise as `raise_errors` does."""
         batches: list[Batch[Any, Any]] = []
         for state in self._with_records():
-            if not (most := state.room(limit)) or (batch := state.pop_batch(most)) is None:
+            if not (most := state.room(limit)):
+                continue
+            first = state.position
+            batch = state.pop_batch(most)
+            self._note_moved(state, first)
+            if batch is None:
                 continue
             batches.append(batch)
             self._partitions.move_to_end(state)
-            self._group.note_delivered(state.partition, batch.first_offset, batch.next_offset)
             limit -= len(batch)
             self._metrics.returned += len(batch)
             if limit <= 0:
@@ -353,12 +357,18 @@ class FetchCollector:
     def next_of(self, state: PartitionState) -> Record[Any, Any] | None:
         """Return the next record of a partition."""
         first = state.position
-        if (record := state.pop_record()) is not None:
-            assert first is not None, "a partition with records has a position"
-            assert state.position is not None, "its position is behind the record now"
-            self._group.note_delivered(state.partition, first, state.position)
+        record = state.pop_record()
+        self._note_moved(state, first)
+        if record is not None:
             self._metrics.returned += 1
         return record
+
+    def _note_moved(self, state: PartitionState, first: int | None) -> None:
+        """Report what has been returned, and offsets without records that have been passed over."""
+        if state.position != first:
+            assert first is not None, "a partition with records has a position"
+            assert state.position is not None, "and is behind them now"
+            self._group.note_delivered(state.partition, first, state.position)
 
     def _with_records(self) -> Iterator[PartitionState]:
         """Yield the partitions with records, one that has begun first; one that was full and has room is fetched."""
