@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from tests.unit.gateway.epoch_members import STREAMS_JOINING, TASK
 from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
+from kohort.gateway.observing.group_knowledge import digest_of
 from kohort.gateway.peers.instance_messages import (
     OLDEST,
     VERSION,
@@ -39,6 +42,8 @@ from kohort.wire.messages import (
     JoinGroupResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
+    StreamsGroupHeartbeatRequest,
+    StreamsGroupHeartbeatResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -387,6 +392,22 @@ def test_the_consumer_group_of_a_member_that_comes_from_another_instance_is_look
     heartbeat(Member(fleet.gateways["b"], "m"), 1)
     fleet.tick(10_000)
     assert fleet.looked_up == [("b", GROUP)]
+
+
+def test_a_streams_group_is_known_at_every_instance() -> None:
+    fleet = Fleet("ab")
+    member = Member(fleet.gateways["a"], "m")
+    joining: dict[str, Any] = {**STREAMS_JOINING, "group_id": GROUP, "member_id": "m", "member_epoch": 0}
+    number = member.send(StreamsGroupHeartbeatRequest(**joining), 1)
+    granted = StreamsGroupHeartbeatResponse(
+        member_id="m", member_epoch=2, active_tasks=[TASK], standby_tasks=[], warmup_tasks=[]
+    )
+    member.answer(number, granted, 1)
+    digests = {digest_of(each.groups.shard.groups.get(GROUP)) for each in fleet.gateways.values()}
+    assert len(digests) == 1
+    group = fleet.gateways["b"].groups.streams.group(GROUP)
+    assert group is not None
+    assert (group.epoch, group.members["m"].assigned.tasks.active) == (2, {("0", 0)})
 
 
 def test_a_leave_that_was_sent_before_a_link_was_up_is_shared_once_it_is_answered() -> None:
