@@ -238,6 +238,11 @@ def test_the_session_s_broker_is_one_for_all_tests_and_takes_settings(tmp_path: 
         )
     )
     outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "pytest", "-q", "--assert=plain"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert "2 passed" in outcome.stdout, outcome.stdout + outcome.stderr
