@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from types import ModuleType
 
 from interop.unavailable import Unavailable
 from tests.lockstep import assignors, authorizer, streams_tasks, tasks, transactions
@@ -117,33 +118,19 @@ def assignor_groups(count: int) -> int:
     return len(worse)
 
 
-def task_applications(count: int) -> int:
-    """Compare the placements of tasks, say what was found, and return in how many ways ours are worse."""
+def placements(of: ModuleType, count: int) -> int:
+    """Compare placements of tasks, say what was found, and return in how many ways ours are worse."""
     began = time.monotonic()
-    java = tasks.Java()
+    java = of.Java()
     try:
-        found = tasks.compare(java, count)
+        found = of.compare(java, count)
     finally:
         java.close()
     took = time.monotonic() - began
     for line in (*found.lines(), *found.worse):
         print(line)
-    print(f"tasks: {count:,} applications in {took:.0f} s, {len(found.worse)} worse than Kafka Streams'")
-    return len(found.worse)
-
-
-def streams_groups(count: int) -> int:
-    """Compare the assignors of streams groups, say what was found, and return in how many ways ours is worse."""
-    began = time.monotonic()
-    java = streams_tasks.Java()
-    try:
-        found = streams_tasks.compare(java, count)
-    finally:
-        java.close()
-    took = time.monotonic() - began
-    for line in (*found.lines(), *found.worse):
-        print(line)
-    print(f"streams groups: {count:,} groups in {took:.0f} s, {len(found.worse)} worse than Kafka's")
+    name = of.__name__.rpartition(".")[2].replace("_", " ")
+    print(f"{name}: {count:,} groups in {took:.0f} s, {len(found.worse)} worse than Kafka's")
     return len(found.worse)
 
 
@@ -226,8 +213,7 @@ def main() -> None:
         if options.seed is None and options.assignors:
             failures += assignor_groups(options.assignors)
         if options.seed is None and options.tasks:
-            failures += task_applications(options.tasks)
-            failures += streams_groups(options.tasks)
+            failures += sum(placements(each, options.tasks) for each in (tasks, streams_tasks))
     except Unavailable as reason:
         sys.exit(f"lockstep needs Apache Kafka's jars and a Java that compiles: {reason}")
     sys.exit(bool(failures))

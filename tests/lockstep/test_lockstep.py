@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
 
 import pytest
 from interop.unavailable import Unavailable
@@ -108,30 +110,27 @@ def test_assignors_are_no_worse_than_kafkas() -> None:
     assert not found.worse, "\n".join(found.worse)
 
 
-def test_placements_of_tasks_are_no_worse_than_those_of_kafka_streams() -> None:
+def placements(of: ModuleType) -> Any:
+    """Return how our placements of tasks compare to Kafka's, of which none may be worse."""
     try:
-        java = tasks.Java()
+        java = of.Java()
     except Unavailable as reason:
         pytest.skip(str(reason))
     try:
-        found = tasks.compare(java, 100)
+        found = of.compare(java, 100)
     finally:
         java.close()
     assert not found.worse, "\n".join(found.worse)
+    return found
+
+
+def test_placements_of_tasks_are_no_worse_than_those_of_kafka_streams() -> None:
+    found = placements(tasks)
     assert found.ours.moves < found.theirs.moves
 
 
 def test_placements_of_streams_groups_are_no_less_even_than_kafkas() -> None:
-    try:
-        java = streams_tasks.Java()
-    except Unavailable as reason:
-        pytest.skip(str(reason))
-    try:
-        found = streams_tasks.compare(java, 100)
-    finally:
-        java.close()
-    assert not found.worse, "\n".join(found.worse)
-    assert found.more_even
+    assert placements(streams_tasks).more_even
 
 
 def test_authorizers_answer_every_question_alike() -> None:
