@@ -84,6 +84,7 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
             ClientPace.FROM_ANSWER,
             repeat_error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
             repeats_after_ms=(300, 600, 1_200, 2_400, 4_800, 5_000),
+            names_itself_always=True,  # `brokerCxn.requestAPIVersions`
         ),
     ),
     # `rd_kafka_waitresp_find` (1.4.0, the first that names itself, to 2.9.0). Its bindings name themselves, not it.
@@ -104,7 +105,7 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
     # `Runner` (2.2.4) waits for the answer before it processes records.
     (KAFKAJS, _ANY, ClientHabits(is_stopped=True)),
     # `net.connection`: a map by id.
-    (KOHORT, _ANY, ClientHabits(ClientPace.FIRST_AT_ONCE, matches_by_id=True)),
+    (KOHORT, _ANY, ClientHabits(ClientPace.FIRST_AT_ONCE, matches_by_id=True, names_itself_always=True)),
 )
 """Names, as patterns, the oldest version with these habits, and the habits."""
 

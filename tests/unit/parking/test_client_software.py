@@ -6,6 +6,9 @@ import pytest
 
 from kohort.model.errors import ErrorCode
 from kohort.parking.client_software import (
+    JAVA,
+    KGO,
+    KOHORT,
     UNNAMED,
     ClientHabits,
     ClientPace,
@@ -71,3 +74,13 @@ def test_what_an_unnamed_client_is_shows_in_its_requests(join: int, beat: int, a
 def test_a_client_that_names_itself_is_believed() -> None:
     named = software_named("sarama", "1.45.0")
     assert software_that_beats(software_that_joins(named, 5, ["RoundRobinAssigner"]), 1) is named
+
+
+@pytest.mark.parametrize("name", [JAVA, KGO, KOHORT, "librdkafka", "confluent-kafka-python"])
+def test_a_client_that_names_itself_on_each_connection_is_never_taken_for_one_without_a_name(name: str) -> None:
+    """Restarted with another library under its client id, a program got a commit's answer before its heartbeat's."""
+    assert software_named(name, "9.9").habits.names_itself_always
+
+
+def test_only_the_group_connection_of_platformatic_has_no_name() -> None:
+    assert not software_named("platformatic-kafka", "1.35.0").habits.names_itself_always
