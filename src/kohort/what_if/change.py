@@ -62,8 +62,7 @@ class Impossible(ValueError):
 
 def check(change: PlannedChange, group: LiveGroup) -> None:
     """Raise Impossible for what cannot happen to this group."""
-    if not group.members:
-        raise Impossible(f"{group.group_id} has no members that a change could affect")
+    check_members(change, group.group_id, len(group.members))
     topics = ", ".join(sorted({name for member in group.members for name in member.topics})) or "no topic"
     for topic, count in sorted(change.partitions.items()):
         known = group.topics.get(topic)
@@ -74,9 +73,15 @@ def check(change: PlannedChange, group: LiveGroup) -> None:
             raise Impossible(f"{missing}: the group reads {topics}")
         if count <= known[1]:
             raise Impossible(f"{topic} has {known[1]} partitions, and topics only grow: give more than {known[1]}")
+
+
+def check_members(change: PlannedChange, group_id: str, members: int) -> None:
+    """Raise Impossible for members that cannot join or go so, in a group of any type that has so many."""
+    if not members:
+        raise Impossible(f"{group_id} has no members that a change could affect")
     if twice := sorted(set(change.kill) & set(change.stop)):
         raise Impossible(f"{twice[0]} can be killed or stopped, not both")
-    if len(set(change.kill) | set(change.stop)) >= len(group.members) and not change.add:
+    if len(set(change.kill) | set(change.stop)) >= members and not change.add:
         raise Impossible("no member would be left: leave one member, or add some with --add")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import NamedTuple
 
-from kohort.group.commands import Command, TimerFired
+from kohort.group.commands import LEAVE_EPOCH, Command, TimerFired
 from kohort.group.coordinator_settings import GroupSettings, ImageTopic, NoTopics, StreamsConfig
 from kohort.group.decisions import decide
 from kohort.group.effects import Append, Note, Then
@@ -37,6 +37,7 @@ from kohort.group.streams.target import assignment_settings_of, derived, topics_
 from kohort.group.streams.topology import StreamsTopology
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.streams_tasks import NO_TASKS, NONE_ASSIGNED, AssignedTasks, Task, TasksByRole
+from kohort.what_if.change import PlannedChange
 
 EPOCH = 10
 """The epoch in which a copied group begins."""
@@ -90,14 +91,16 @@ class Step:
     standbys: tuple[tuple[Task, str], ...]
 
 
-def steps_of(facts: StreamsFacts, add: int, gone: Mapping[str, bool]) -> list[Step]:
-    """Return what follows when processes of one thread join, and members go; True kills a member, False stops it."""
+def steps_of(facts: StreamsFacts, change: PlannedChange) -> list[Step]:
+    """Return what follows when processes of one thread join, and members go."""
     copy = _GroupCopy(facts)
     before = copy.active()
-    for number in range(1, add + 1):
+    for number in range(1, change.add + 1):
         copy.join(f"new-{number}")
-    for member_id, is_killed in sorted(gone.items()):
-        copy.remove(member_id, is_killed=is_killed)
+    for member_id in change.kill:
+        copy.kill(member_id)
+    for member_id in change.stop:
+        copy.stop(member_id)
     copy.settle()
     steps = [copy.step(before)]
     while steps[-1].warmups:
@@ -197,12 +200,13 @@ class _GroupCopy:
             )
         )
 
-    def remove(self, member_id: str, *, is_killed: bool) -> None:
-        """Let a member go."""
-        if is_killed:
-            self._run(TimerFired(session_timer(self._facts.group_id, member_id)))
-        else:
-            self._run(StreamsHeartbeat(self._facts.group_id, member_id, -1))
+    def kill(self, member_id: str) -> None:
+        """Let the session of a member be over."""
+        self._run(TimerFired(session_timer(self._facts.group_id, member_id)))
+
+    def stop(self, member_id: str) -> None:
+        """Let a member leave."""
+        self._run(StreamsHeartbeat(self._facts.group_id, member_id, LEAVE_EPOCH))
 
     def settle(self) -> None:
         """Have all members do what they are assigned."""

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 from kohort.cli.cluster import ends_of
 from kohort.cli.group_state.live_group import coordinator_settings
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import USAGE, CommandFailed
+from kohort.cli.what_if.what_if_command import member_id_of
+from kohort.cli.what_if.what_if_inputs import own_settings
 from kohort.cli.what_if.what_if_report import description
 from kohort.group.coordinator_settings import GroupSettings, StreamsConfig
 from kohort.group.explain.explain_text import Names
 from kohort.group.explain.rebalance_report import Identity
 from kohort.group.streams.topology import InternalTopic, StreamsTopology, Subtopology
-from kohort.model.errors import KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.streams_tasks import Task, TasksByRole
-from kohort.what_if.change import PlannedChange
+from kohort.what_if.change import Impossible, PlannedChange, check_members
 from kohort.what_if.streams_steps import Step, StreamsFacts, StreamsMemberFacts, TaskMove, steps_of
 
 if TYPE_CHECKING:
@@ -40,10 +41,16 @@ async def forecast_streams(args: argparse.Namespace, admin: Admin) -> int:
     if group.state != "Stable":
         raise CommandFailed(f"{group.group_id} is {group.state}: owners are known once it is Stable; try again then")
     names = Names({each.member_id: Identity(each.client_id, each.instance_id) for each in group.members})
-    gone = {member_id_of(each, group, names): True for each in args.kill}
-    gone |= {member_id_of(each, group, names): False for each in args.stop}
-    if len(gone) >= len(group.members) and not args.add:
-        raise CommandFailed("no member would be left: leave one member, or add some with --add", USAGE)
+    members = {each.member_id: member_facts(each, names(each.member_id)) for each in group.members}
+    kill, stop = (
+        tuple(member_id_of(name, args.group, members) for name in dict.fromkeys(given))
+        for given in (args.kill, args.stop)
+    )
+    change = PlannedChange(args.add, kill, stop)
+    try:
+        check_members(change, args.group, len(members))
+    except Impossible as error:
+        raise CommandFailed(str(error), USAGE) from None
     topics = {topic.name: len(topic.partitions) for topic in await admin.list_topics()}
     settings = await coordinator_settings(admin, args.group)
     is_ours = any(name.startswith("kohort.") for name in settings)
@@ -53,25 +60,16 @@ async def forecast_streams(args: argparse.Namespace, admin: Admin) -> int:
         topology_of(group, topics),
         topics,
         config,
-        {each.member_id: member_facts(each, names(each.member_id)) for each in group.members},
+        members,
         reports_lags=is_ours,
     )
-    steps = steps_of(facts, args.add, gone)
+    steps = steps_of(facts, change)
     records = await copied_records(admin, group, {task for step in steps for task, _ in step.warmups})
     if args.json:
         output.put_json(document(args, facts, steps, records))
     else:
-        put_steps(args, facts, steps, records)
+        put_steps(args, change, facts, steps, records)
     return 0
-
-
-def member_id_of(name: str, group: GroupDescription, names: Names) -> str:
-    """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
-    for each in group.members:
-        if name in (each.member_id, each.instance_id, names(each.member_id)):
-            return each.member_id
-    known = [names(each.member_id) for each in group.members]
-    raise unknown("member", name, known, f"{group.group_id} has {', '.join(sorted(known))}")
 
 
 def topology_of(group: GroupDescription, topics: Mapping[str, int]) -> StreamsTopology:
@@ -97,13 +95,7 @@ def topology_of(group: GroupDescription, topics: Mapping[str, int]) -> StreamsTo
 
 async def streams_config(admin: Admin, group_id: str, settings: Mapping[str, str]) -> StreamsConfig:
     """Return what is set for a group: by itself, else by its coordinator, else by default."""
-    from kohort.client.admin.admin import ResourceType
-
-    try:
-        own = await admin.describe_configs(ResourceType.GROUP, group_id)
-    except KafkaError:
-        own = {}
-    settings = {**settings, **{f"group.{name}": entry.value for name, entry in own.items() if entry.value is not None}}
+    settings = {**settings, **await own_settings(admin, group_id, "streams")}
     found = {field: settings.get(f"group.streams.{name}", "") for field, name in _OF_THE_GROUP.items()}
     given: dict[str, Any] = {field: int(text) for field, text in found.items() if text.isdecimal()}
     return GroupSettings().streams_config_of(group_id)._replace(**given)
@@ -137,12 +129,18 @@ async def copied_records(admin: Admin, group: GroupDescription, tasks: Iterable[
     return {task: sum(ends.get(each, 0) - firsts.get(each, 0) for each in several) for task, several in wanted.items()}
 
 
-def put_steps(args: argparse.Namespace, facts: StreamsFacts, steps: list[Step], records: Mapping[Task, int]) -> None:
+def put_steps(
+    args: argparse.Namespace,
+    change: PlannedChange,
+    facts: StreamsFacts,
+    steps: list[Step],
+    records: Mapping[Task, int],
+) -> None:
     """Print the steps for people."""
     tasks = len({task for member in facts.members.values() for task in member.tasks.active})
     members = output.counted(len(facts.members), "member")
     output.put(f"{facts.group_id}: streams, Stable, {members}, {output.counted(tasks, 'task')}")
-    output.put(f"what if {description(args, PlannedChange(args.add))}:\n")
+    output.put(f"what if {description(args, change)}:\n")
     for number, step in enumerate(steps):
         lag = facts.config.acceptable_recovery_lag
         when = "at once" if number == 0 else f"once these copies are at most {lag:,} records behind"

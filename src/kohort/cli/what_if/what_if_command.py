@@ -6,6 +6,7 @@ It reads a live group, on our broker or on Apache Kafka, or a broker's data dire
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,13 +26,14 @@ from kohort.cli.terminal.options import (
     setting,
     verb,
 )
-from kohort.group.migration.migration_plan import Goal, LiveGroup
+from kohort.group.migration.migration_plan import Goal, LiveGroup, LiveMember
 
 if TYPE_CHECKING:
     from kohort.cli.what_if.what_if_inputs import GroupInputs
     from kohort.client import Admin
     from kohort.what_if.change import PlannedChange
     from kohort.what_if.forecast import Forecast
+    from kohort.what_if.streams_steps import StreamsMemberFacts
 
 EXAMPLES = """
 kohort what-if readers --bounce rolling
@@ -249,8 +251,10 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> PlannedChange:
         pace = Pace.ROLLING
     try:
         restarts = restarts_for(group, args.goal, args.assignor, pace)
+        members = {each.member_id: each for each in group.members}
         kill, stop = (
-            tuple(member_id_of(name, group) for name in dict.fromkeys(names)) for names in (args.kill, args.stop)
+            tuple(member_id_of(name, group.group_id, members) for name in dict.fromkeys(names))
+            for names in (args.kill, args.stop)
         )
         change = PlannedChange(args.add, kill, stop, dict(args.partitions), restarts)
         check(change, group)
@@ -259,18 +263,17 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> PlannedChange:
     return change
 
 
-def member_id_of(name: str, group: LiveGroup) -> str:
+def member_id_of(name: str, group_id: str, members: Mapping[str, LiveMember | StreamsMemberFacts]) -> str:
     """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
-    if any(each.member_id == name for each in group.members):
+    if name in members:
         return name
-    named = [each for each in group.members if name in (each.name, each.instance_id)]
+    named = [member_id for member_id, each in members.items() if name in (each.name, each.instance_id)]
     if len(named) == 1:
-        return named[0].member_id
+        return named[0]
     if named:
-        ids = ", ".join(each.member_id for each in named)
-        raise CommandFailed(f"{len(named)} members are called {name}: name one by its id, {ids}", USAGE)
-    known = [each.name for each in group.members]
-    raise unknown("member", name, known, f"{group.group_id} has {', '.join(sorted(known))}")
+        raise CommandFailed(f"{len(named)} members are called {name}: name one by its id, {', '.join(named)}", USAGE)
+    known = [each.name for each in members.values()]
+    raise unknown("member", name, known, f"{group_id} has {', '.join(sorted(known))}")
 
 
 def require_safe(args: argparse.Namespace, found: GroupInputs) -> None:

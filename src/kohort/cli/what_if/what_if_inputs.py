@@ -66,7 +66,7 @@ class GroupInputs:
 async def read_live(args: argparse.Namespace, admin: Admin) -> GroupInputs:
     """Read a group from its cluster. Raises CommandFailed."""
     group, limits, settings, doubts, _ = await read_facts(args, admin)
-    settings |= await own_settings(admin, args.group)
+    settings |= await own_settings(admin, args.group, "consumer")
     network_ms = await measured_network_ms(admin, args.group)
     measuring = await recent_measurements(args) if EVENT_TOPIC in group.topics else EventTimes(args.group)
     partitions = partitions_of(group)
@@ -79,8 +79,8 @@ async def read_live(args: argparse.Namespace, admin: Admin) -> GroupInputs:
     return noted
 
 
-async def own_settings(admin: Admin, group_id: str) -> dict[str, str]:
-    """Return what the group has set for itself, under the names of the broker's settings."""
+async def own_settings(admin: Admin, group_id: str, kind: str) -> dict[str, str]:
+    """Return what a group of this kind has set for itself, under the names of the broker's settings."""
     from kohort.client.admin.admin import ResourceType
     from kohort.model.errors import KafkaError
 
@@ -91,7 +91,7 @@ async def own_settings(admin: Admin, group_id: str) -> dict[str, str]:
     return {
         f"group.{name}": entry.value
         for name, entry in own.items()
-        if name.startswith("consumer.") and entry.value is not None
+        if name.startswith(f"{kind}.") and entry.value is not None
     }
 
 
@@ -164,6 +164,10 @@ def read_stored(args: argparse.Namespace) -> GroupInputs:
             raise
         # A group without events is one without measurements.
     group = replayed.group(args.group, measuring.offers)
+    if group is None and args.group in replayed.group_ids:
+        raise CommandFailed(
+            f"{args.group} is a streams group: it is forecast from its cluster, without --data-dir", USAGE
+        )
     if group is None:
         raise unknown("group", args.group, replayed.group_ids, f"{directory} has no record of it")
     rates = None if args.produce_rate is None else given_rates(args.produce_rate, partitions_of(group))
