@@ -75,9 +75,9 @@ class _Paths:
         self._placed, self._process_of, self._before = placed, process_of, before
         self._counts = placed.counts()
         self._most_active = max(map(len, placed.active.values()))
-        self._held: dict[str, set[Task]] = {}
+        self._of_process: dict[str, set[Task]] = {}
         for member_id, process_id in process_of.items():
-            tasks = self._held.setdefault(process_id, set())
+            tasks = self._of_process.setdefault(process_id, set())
             tasks.update(placed.active[member_id], placed.standby[member_id])
 
     def find(self, budget: int) -> tuple[_Move, ...]:
@@ -90,7 +90,7 @@ class _Paths:
             giver = queue.popleft()
             path = paths[giver]
             moved = {move.task for move in path}
-            barred = {process_id: tasks | moved for process_id, tasks in self._held.items()}
+            barred = {process_id: tasks | moved for process_id, tasks in self._of_process.items()}
             barred[self._process_of[giver]] = moved
             copies = {process_id: self._placed.standby[giver] - tasks for process_id, tasks in barred.items()}
             for taker in rest:
