@@ -10,8 +10,7 @@ from kohort.cli.cluster import ends_of
 from kohort.cli.group_state.live_group import coordinator_settings
 from kohort.cli.terminal import output
 from kohort.cli.terminal.failure import USAGE, CommandFailed
-from kohort.cli.what_if.what_if_command import member_id_of
-from kohort.cli.what_if.what_if_inputs import own_settings
+from kohort.cli.what_if.what_if_inputs import member_id_of, own_settings
 from kohort.cli.what_if.what_if_report import description
 from kohort.group.coordinator_settings import GroupSettings, StreamsConfig
 from kohort.group.explain.explain_text import Names

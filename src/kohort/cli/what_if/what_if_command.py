@@ -6,7 +6,6 @@ It reads a live group, on our broker or on Apache Kafka, or a broker's data dire
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from kohort.cli.cluster import require_group, with_admin
 from kohort.cli.migrate import goal
 from kohort.cli.terminal import output
-from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, unknown
+from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed
 from kohort.cli.terminal.options import (
     add_cluster,
     add_json,
@@ -26,14 +25,13 @@ from kohort.cli.terminal.options import (
     setting,
     verb,
 )
-from kohort.group.migration.migration_plan import Goal, LiveGroup, LiveMember
+from kohort.group.migration.migration_plan import Goal, LiveGroup
 
 if TYPE_CHECKING:
     from kohort.cli.what_if.what_if_inputs import GroupInputs
     from kohort.client import Admin
     from kohort.what_if.change import PlannedChange
     from kohort.what_if.forecast import Forecast
-    from kohort.what_if.streams_steps import StreamsMemberFacts
 
 EXAMPLES = """
 kohort what-if readers --bounce rolling
@@ -244,6 +242,7 @@ def require_readable(group: LiveGroup, found: GroupInputs) -> None:
 
 def change_of(args: argparse.Namespace, group: LiveGroup) -> PlannedChange:
     """Return what the options ask for. Raises CommandFailed."""
+    from kohort.cli.what_if.what_if_inputs import member_id_of
     from kohort.what_if.change import Impossible, Pace, PlannedChange, check, restarts_for
 
     pace = None if args.bounce is None else Pace(args.bounce)
@@ -261,19 +260,6 @@ def change_of(args: argparse.Namespace, group: LiveGroup) -> PlannedChange:
     except Impossible as error:
         raise CommandFailed(str(error), USAGE) from None
     return change
-
-
-def member_id_of(name: str, group_id: str, members: Mapping[str, LiveMember | StreamsMemberFacts]) -> str:
-    """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
-    if name in members:
-        return name
-    named = [member_id for member_id, each in members.items() if name in (each.name, each.instance_id)]
-    if len(named) == 1:
-        return named[0]
-    if named:
-        raise CommandFailed(f"{len(named)} members are called {name}: name one by its id, {', '.join(named)}", USAGE)
-    known = [each.name for each in members.values()]
-    raise unknown("member", name, known, f"{group_id} has {', '.join(sorted(known))}")
 
 
 def require_safe(args: argparse.Namespace, found: GroupInputs) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -28,7 +28,7 @@ from kohort.cli.terminal.failure import FAILED, USAGE, CommandFailed, reason_of,
 from kohort.group.classic.group import COOPERATIVE
 from kohort.group.explain.explain import Explanation
 from kohort.group.explain.rebalance_report import EventFields, Rebalance
-from kohort.group.migration.migration_plan import Limits, LiveGroup
+from kohort.group.migration.migration_plan import Limits, LiveGroup, LiveMember
 from kohort.log.disk import StorageError
 from kohort.model.ids import EVENT_TOPIC, TopicPartition
 from kohort.what_if.group_facts import GroupFacts, Times
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from kohort.broker.os_disk import OsDisk
     from kohort.client import Admin
     from kohort.log.memory_disk import MemoryDisk
+    from kohort.what_if.streams_steps import StreamsMemberFacts
 
 SAMPLE_S = 1.5
 """How long the produce rate is measured."""
@@ -138,6 +139,19 @@ def partitions_of(group: LiveGroup) -> list[TopicPartition]:
     """Return the partitions of the topics that the group reads."""
     wanted = sorted({topic for member in group.members for topic in member.topics if topic in group.topics})
     return [TopicPartition(topic, number) for topic in wanted for number in range(group.topics[topic][1])]
+
+
+def member_id_of(name: str, group_id: str, members: Mapping[str, LiveMember | StreamsMemberFacts]) -> str:
+    """Return the id of a member by its name, its instance id or its id. Raises CommandFailed."""
+    if name in members:
+        return name
+    named = [member_id for member_id, each in members.items() if name in (each.name, each.instance_id)]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise CommandFailed(f"{len(named)} members are called {name}: name one by its id, {', '.join(named)}", USAGE)
+    known = [each.name for each in members.values()]
+    raise unknown("member", name, known, f"{group_id} has {', '.join(sorted(known))}")
 
 
 # -- a data directory
