@@ -55,14 +55,20 @@ class AssignedTasks(NamedTuple):
 NO_TASKS, NONE_ASSIGNED = TasksByRole(), AssignedTasks()
 
 
+def roles_of(assigned: AssignedTasks, pending: AssignedTasks) -> dict[Task, TaskRole]:
+    """Return the role in which a member has each task: one that becomes a standby is active until it is given back."""
+    return {**assigned.roles(), **pending.roles()}
+
+
 def overlap(tasks: TasksByRole, others: AssignedTasks | TasksByRole) -> bool:
     """Whether some task is in both in the same role."""
     return any(any(task in theirs for task in ours) for ours, theirs in zip(tasks, others, strict=True))
 
 
-def is_within(tasks: TasksByRole, others: AssignedTasks | TasksByRole) -> bool:
-    """Whether every task is in `others` in the same role."""
-    return all(all(task in theirs for task in ours) for ours, theirs in zip(tasks, others, strict=True))
+def is_within(tasks: TasksByRole, others: AssignedTasks) -> bool:
+    """Whether every active task is one in `others`, and every copy is there in some role: it may change that."""
+    roles = others.roles()
+    return tasks.active <= others.active.keys() and all(task in roles for task in tasks.standby | tasks.warmup)
 
 
 def by_subtopology(tasks: Collection[Task]) -> dict[str, list[int]]:

@@ -113,6 +113,10 @@ class ObservedEpochGroups(ABC, Generic[GroupT, MemberT, CommandT]):
     def _assigned(self, member: MemberT) -> tuple[Owned, Owned]:
         """Return what a member was granted, and what it was asked to give back."""
 
+    def _to_give_back(self, before: Owned, granted: Owned) -> Owned:
+        """Return what a member had `before` and has to give back now that it was granted this."""
+        return before - granted
+
     @abstractmethod
     def _assignment(
         self,
@@ -410,7 +414,7 @@ class ObservedEpochGroups(ABC, Generic[GroupT, MemberT, CommandT]):
         granted, pending = before
         if result.assignment is not None:
             granted = self._owned(result.assignment)
-            pending = (before[0] | before[1]) - granted
+            pending = self._to_give_back(before[0] | before[1], granted)
         if owned is not None:
             pending &= self._owned(owned)
         if pending - before[1] and result.member_epoch >= group.epoch:

@@ -83,6 +83,13 @@ class ObservedStreamsGroups(ObservedEpochGroups[StreamsGroup, StreamsMember, Str
     def _assigned(self, member: StreamsMember) -> tuple[Owned, Owned]:
         return self._owned(member.assigned), self._owned(member.pending)
 
+    def _to_give_back(self, before: Owned, granted: Owned) -> Owned:
+        """A copy that stays in another role is not given back."""
+        stays = {task for _, task in granted}
+        return frozenset(
+            (role, task) for role, task in before - granted if role is TaskRole.ACTIVE or task not in stays
+        )
+
     def _assignment(
         self,
         group_id: str,

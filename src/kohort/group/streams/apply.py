@@ -152,9 +152,8 @@ def _store_assignment(group: StreamsGroup, event: StreamsMemberAssignmentStored)
     member = _member(group, event.member_id)
     _release(group, member)
     member.assigned, member.pending = event.assigned, event.pending
-    for tasks in (event.pending, event.assigned):
-        for task, role in tasks.roles().items():
-            group.holders.setdefault(task, {})[member.member_id] = role
+    for task, role in member.roles.items():
+        group.holders.setdefault(task, {})[member.member_id] = role
     member.epoch, member.previous_epoch, member.state = event.epoch, event.previous_epoch, event.state
     _update_unsettled(group, member)
 
@@ -171,12 +170,11 @@ def _delete_assignment(group: StreamsGroup, member_id: str) -> None:
 
 
 def _release(group: StreamsGroup, member: StreamsMember) -> None:
-    for tasks in (member.assigned, member.pending):
-        for task in tasks.roles():
-            holders = group.holders.get(task, {})
-            holders.pop(member.member_id, None)
-            if not holders:
-                group.holders.pop(task, None)
+    for task in member.roles:
+        holders = group.holders.get(task, {})
+        holders.pop(member.member_id, None)
+        if not holders:
+            group.holders.pop(task, None)
 
 
 def _store_target(group: StreamsGroup, epoch: int, timestamp_ms: int) -> None:

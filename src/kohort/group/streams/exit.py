@@ -21,6 +21,7 @@ from kohort.group.streams.events import (
     StreamsMemberState,
     StreamsMemberTargetDeleted,
     StreamsTargetDeleted,
+    StreamsTargetStored,
     StreamsTopologyDeleted,
 )
 from kohort.group.streams.group import StreamsGroup, StreamsMember
@@ -28,7 +29,7 @@ from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatRes
 from kohort.group.streams.reconcile import TaskStep
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
-from kohort.model.streams_tasks import NONE_ASSIGNED
+from kohort.model.streams_tasks import NONE_ASSIGNED, roles_of
 
 
 def decide_leave(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int) -> Effects:
@@ -82,13 +83,12 @@ def _leave_for_a_while(group: StreamsGroup, member: StreamsMember, now_ms: int) 
 
 
 def wake_waiting(group: StreamsGroup, member: StreamsMember, step: TaskStep | None) -> Effects:
-    """Wake the members whose targets have tasks that a member has no more after its step, or since it goes.
+    """Wake the members whose targets have tasks that a member has no more in that role after its step, or as it goes.
 
     Walks the members that have not all they should.
     """
-    freed = member.assigned.roles().keys() | member.pending.roles().keys()
-    if step is not None:
-        freed -= step.assigned.roles().keys() | step.pending.roles().keys()
+    after = {} if step is None else roles_of(step.assigned, step.pending)
+    freed = {task for task, role in member.roles.items() if after.get(task) is not role}
     waiting = [
         each
         for each in group.unsettled
@@ -121,12 +121,18 @@ def expire_revocation(group: StreamsGroup, member_id: str, epoch: int, now_ms: i
 
 def out_effects(group: StreamsGroup, member: StreamsMember, cause: Cause, silent_ms: int = -1) -> Effects:
     """Take a member out, and the group's epoch on. `silent_ms` is how long it may have sent nothing."""
+    group_id = group.group_id
     is_expired = cause.kind is CauseKind.SESSION_TIMEOUT and member.epoch != LEAVE_STATIC_EPOCH
     yield from delete_member(group, member, cause)
     silent_ms = silent_ms if is_expired else -1
-    yield Note(ConsumerMemberOut(group.group_id, member.member_id, member.instance_id, cause, silent_ms))
+    yield Note(ConsumerMemberOut(group_id, member.member_id, member.instance_id, cause, silent_ms))
     yield Append(next_epoch(group, cause))
-    yield Then(AssignTarget(group.group_id, cause))
+    if len(group.members) == 1:
+        # The member that comes next is assigned at once, however short ago the last target was (Kafka 4.4).
+        yield Append(StreamsTargetStored(group_id, group.epoch + 1, 0, cause))
+        yield Disarm(target_timer(group_id))
+        return
+    yield Then(AssignTarget(group_id, cause))
 
 
 def next_epoch(group: StreamsGroup, cause: Cause) -> StreamsGroupStored:

@@ -21,7 +21,7 @@ from kohort.group.streams.events import (
 from kohort.group.streams.topology import ConfiguredTopology, StreamsTopology
 from kohort.model.cause import Cause, HeartbeatReason
 from kohort.model.lag_watch import LagWatch
-from kohort.model.streams_tasks import NO_TASKS, NONE_ASSIGNED, AssignedTasks, Task, TaskRole, TasksByRole
+from kohort.model.streams_tasks import NO_TASKS, NONE_ASSIGNED, AssignedTasks, Task, TaskRole, TasksByRole, roles_of
 
 FIRST_EPOCH = 1
 """The epoch of a group that no member has joined, and of its target: the first join makes it 2."""
@@ -80,8 +80,13 @@ class StreamsMember:
         self.session = session_timer(group_id, self.member_id)
 
     @property
+    def roles(self) -> dict[Task, TaskRole]:
+        """The role in which it has each task, granted or asked back."""
+        return roles_of(self.assigned, self.pending)
+
+    @property
     def present(self) -> set[Task]:
-        """The tasks that it owns, or is to run next: a copy that becomes active is given back first."""
+        """The tasks that it owns, or is to run next: another thread of its process may give the copy back first."""
         return {*self.assigned.roles(), *self.target.active}
 
     def store(self, record: StreamsMemberStored) -> None:

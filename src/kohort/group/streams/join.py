@@ -102,8 +102,7 @@ def _returned(
             task
             for each in group.members.values()
             if each.process_id == command.process_id and each is not before
-            for tasks in (each.assigned, each.pending)
-            for task in tasks.roles()
+            for task in each.roles
         }
         active, standby, warmup = assigned
         left = {task: epoch for task, epoch in active.items() if task not in beside}

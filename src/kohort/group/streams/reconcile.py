@@ -6,17 +6,21 @@ Three sets of tasks of one member: A is what it was granted, P what it was asked
  UNREVOKED_TASKS   must give back P. It steps once it reports to own nothing of P; its epoch stays until then.
  UNRELEASED_TASKS  has its target's epoch, but waits for tasks that others still have. It steps each time.
 
-A step retains A∩T, role by role: a standby task that becomes active is given back first. If the member may still own
-anything beyond, that is P, and all else waits. Otherwise it takes the target's epoch and everything of T that is free.
+A step retains A∩T, role by role. If the member may still own anything beyond, that is P, and all else waits. Otherwise
+it takes the target's epoch and everything of T that is free.
+
+A task that only changes its role stays open at the member (Kafka 4.4). One that becomes a standby task is granted in
+the step that asks for the active one back. A copy that becomes active is retained until the task is free, and then it
+is no copy any more; a standby task becomes a warm-up, or a warm-up a standby, at once. Only an active task that becomes
+a warm-up is given back first.
 
 A task is free as an active one if no other member has it as an active one, and none of the same process has it at all:
 the threads of a process share a directory of state. As a standby or warm-up it is free if none of the same process has
-it. So a task is active at one member at most, and in one role at most in a process.
+it. So a task is active at one member at most, and a process has it at one member at most.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from kohort.group.streams.events import StreamsMemberAssignmentStored, StreamsMemberState
@@ -66,17 +70,6 @@ def is_unknown(member: StreamsMember, owned: TasksByRole | None) -> bool:
 
 def _step(group: StreamsGroup, member: StreamsMember, owned: TasksByRole | None) -> TaskStep:
     granted, target, target_epoch = member.assigned, member.target, group.assignment_epoch
-    retained = AssignedTasks(
-        _among(granted.active, target.active), granted.standby & target.standby, granted.warmup & target.warmup
-    )
-    revoked = AssignedTasks(
-        {task: epoch for task, epoch in granted.active.items() if task not in target.active},
-        granted.standby - target.standby,
-        granted.warmup - target.warmup,
-    )
-    if any(revoked) and (owned is None or overlap(owned, revoked)):
-        epoch = target_epoch if member.state is StreamsMemberState.UNKNOWN else member.epoch
-        return TaskStep(epoch, member.epoch, StreamsMemberState.UNREVOKED_TASKS, retained, revoked)
     free = TasksByRole(
         frozenset(
             task for task in target.active - granted.active.keys() if _is_free(group, member, task, is_active=True)
@@ -84,18 +77,27 @@ def _step(group: StreamsGroup, member: StreamsMember, owned: TasksByRole | None)
         frozenset(task for task in target.standby - granted.standby if _is_free(group, member, task)),
         frozenset(task for task in target.warmup - granted.warmup if _is_free(group, member, task)),
     )
+    to_standby, to_warmup = free.standby & (granted.active.keys() | granted.warmup), free.warmup & granted.standby
+    retained = AssignedTasks(
+        {task: epoch for task, epoch in granted.active.items() if task in target.active},
+        granted.standby & (target.standby | target.active) | to_standby,
+        granted.warmup & (target.warmup | target.active) | to_warmup,
+    )
+    revoked = AssignedTasks(
+        {task: epoch for task, epoch in granted.active.items() if task not in target.active},
+        granted.standby - retained.standby - to_warmup,
+        granted.warmup - retained.warmup - to_standby,
+    )
+    if any(revoked) and (owned is None or overlap(owned, revoked)):
+        epoch = target_epoch if member.state is StreamsMemberState.UNKNOWN else member.epoch
+        return TaskStep(epoch, member.epoch, StreamsMemberState.UNREVOKED_TASKS, retained, revoked)
     assigned = AssignedTasks(
         {**retained.active, **dict.fromkeys(free.active, target_epoch)},
-        retained.standby | free.standby,
-        retained.warmup | free.warmup,
+        (retained.standby | free.standby) - free.active,
+        (retained.warmup | free.warmup) - free.active,
     )
-    has_all = all(len(have) == len(want) for have, want in zip(assigned, target, strict=True))
-    state = StreamsMemberState.STABLE if has_all else StreamsMemberState.UNRELEASED_TASKS
+    state = StreamsMemberState.STABLE if assigned.tasks == target else StreamsMemberState.UNRELEASED_TASKS
     return TaskStep(target_epoch, member.epoch, state, assigned, NONE_ASSIGNED)
-
-
-def _among(epochs: Mapping[Task, int], tasks: frozenset[Task]) -> dict[Task, int]:
-    return {task: epoch for task, epoch in epochs.items() if task in tasks}
 
 
 def _is_free(group: StreamsGroup, member: StreamsMember, task: Task, *, is_active: bool = False) -> bool:

@@ -23,7 +23,7 @@ from kohort.log.disk import StorageError
 from kohort.log.streams_records import topology_of
 from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
-from kohort.model.streams_tasks import Task, TasksByRole, by_subtopology, tasks_of
+from kohort.model.streams_tasks import Task, TaskRole, TasksByRole, by_subtopology, tasks_of
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
@@ -383,10 +383,8 @@ def _topics(make: Any, topics: Iterable[InternalTopic]) -> list[Any]:
 
 def _described_member(member: StreamsMember) -> StreamsGroupDescribeResponse.Group.Member:
     endpoint = member.endpoint
-    # What awaits revocation is the member's still.
-    owned = TasksByRole(
-        *(frozenset((*some, *other)) for some, other in zip(member.assigned, member.pending, strict=True))
-    )
+    roles = member.roles.items()  # what awaits revocation is the member's still
+    owned = TasksByRole(*(frozenset(task for task, each in roles if each is role) for role in TaskRole))
     return _Member(
         member_id=member.member_id,
         member_epoch=member.epoch,

@@ -106,7 +106,7 @@ TARGET_LEGAL = Invariant(
 ONE_COPY_PER_PROCESS = Invariant(
     "OneCopyPerProcess",
     "The members of one process of a streams group have a task once, in one role: no standby copy or warm-up is where "
-    "the task is active.",
+    "the task is active, but at a member that gives it back and keeps it as a standby task.",
     "KIP-1071; KAFKA-19449",
     (Moment.OWNERSHIP, Moment.EVENT, Moment.STATE),
     streams=streams.crowded_processes,

@@ -24,12 +24,19 @@ def crowded_processes(group: StreamsGroup) -> Iterator[str]:
     """Yield a sentence for each task that a process has twice, granted or asked back (OneCopyPerProcess)."""
     found: dict[tuple[str, Task], str] = {}
     for member_id, member in sorted(group.members.items()):
-        for tasks in (member.assigned, member.pending):
-            for task, role in sorted(tasks.roles().items()):
-                text = f"{role} at {member_id}"
-                other = found.setdefault((member.process_id, task), text)
-                if other != text:
-                    yield f"{member.process_id} has {show_task(task)} twice: {other}, {text}"
+        entries = [
+            (task, role)
+            for tasks in (member.assigned, member.pending)
+            for role, of_role in zip(TaskRole, tasks, strict=True)
+            for task in sorted(of_role)
+        ]
+        for task, role in entries:
+            if role is TaskRole.STANDBY and task in member.pending.active:
+                continue  # an active task that becomes a standby is both until it is given back
+            place, text = (member.process_id, task), f"{role} at {member_id}"
+            if place in found:
+                yield f"{member.process_id} has {show_task(task)} twice: {found[place]}, {text}"
+            found[place] = text
 
 
 def shared_targets(group: StreamsGroup) -> Iterator[str]:
@@ -89,7 +96,7 @@ def miscounts(group: StreamsGroup) -> Iterator[str]:
     """Yield a sentence if the index of holders is not what a walk over the members gives (CountsAgree)."""
     holders: dict[Task, dict[str, TaskRole]] = {}
     for member_id, member in group.members.items():
-        for tasks in (member.pending, member.assigned):
+        for tasks in (member.assigned, member.pending):
             for task, role in tasks.roles().items():
                 holders.setdefault(task, {})[member_id] = role
     if holders != group.holders:

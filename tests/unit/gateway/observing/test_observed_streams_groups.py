@@ -26,6 +26,7 @@ from kohort.group.streams.group import StreamsGroup, StreamsGroupState
 from kohort.model.assignment import NOTHING
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.streams_tasks import NONE_ASSIGNED
 from kohort.node.groups.event_topic import LINGER_MS, EventWriter
 from kohort.wire.messages import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from kohort.wire.record_batches import Record
@@ -195,6 +196,21 @@ def test_copy_that_has_caught_up_is_the_cause_of_the_epoch_that_follows_its_repo
     world.beat(**world.owned())
     world.beat("n")
     assert world.causes()[-1][1:] == (CauseKind.STANDBY_LAG, "n")
+
+
+def test_copy_that_becomes_active_is_not_given_back_and_shows_no_newer_target() -> None:
+    world = World()
+    world.settled()
+    (task,) = world.observed.members["n"].assigned.warmup
+    place = {"subtopology_id": task[0], "partition": task[1]}
+    world.beat("n", task_offsets=[_Offset(**place, offset=5)], task_end_offsets=[_End(**place, offset=5)])
+    world.advance(1_000)
+    asked = world.beat()
+    world.beat(active_tasks=requested(asked), **NO_COPIES)
+    world.beat("n")
+    assert world.observed.members["n"].assigned.active.keys() >= {task}
+    assert world.observed.members["n"].pending == NONE_ASSIGNED
+    assert world.observed.epoch == world.served.epoch
 
 
 def test_epoch_that_nothing_explains_is_not_observed_and_has_the_group_looked_up() -> None:

@@ -186,6 +186,30 @@ def test_standby_task_is_in_another_process_and_becomes_active_where_it_is() -> 
     assert members[copy].assigned.tasks.active == tasks("0_0")
 
 
+def test_member_is_woken_once_the_task_that_it_waits_for_is_only_a_standby_elsewhere() -> None:
+    world = StreamsWorld(streams_standby_replicas=1)
+    world.start("a")
+    assert world.join("b").result.tasks == TasksByRole(standby=tasks("0_0"))
+    asked = world.beat("a", active("0_0 0_1"))
+    assert asked.tasks == TasksByRole(tasks("0_0"), tasks("0_1"))
+    assert not world.woken
+    world.beat("a", asked.tasks)
+    assert world.woken == ["b"]
+    assert world.beat("b").tasks == TasksByRole(tasks("0_1"), tasks("0_0"))
+
+
+def test_answer_by_which_a_copy_became_active_is_sent_again_when_it_was_lost() -> None:
+    world = StreamsWorld(1, streams_standby_replicas=1)
+    world.start("a", "b")
+    owner, copy = ("a", "b") if world.member("a").assigned.active else ("b", "a")
+    before = world.member(copy).epoch
+    world.send(owner, -1)
+    assert world.beat(copy).tasks == active("0_0")
+    again = world.send(copy, before, owned=TasksByRole(standby=tasks("0_0"))).result
+    assert (again.member_epoch, again.tasks) == (world.member(copy).epoch, active("0_0"))
+    assert world.send(copy, before, owned=TasksByRole(standby=tasks("0_7"))).error is ErrorCode.FENCED_MEMBER_EPOCH
+
+
 def test_two_members_of_a_process_never_have_a_task_in_two_roles() -> None:
     world = StreamsWorld(1, streams_standby_replicas=1)
     world.join("a", "one")
@@ -292,6 +316,15 @@ def test_empty_classic_group_becomes_a_streams_group_and_back_with_its_offsets()
     assert world.group().members
     assert world.shard.offsets["g"]
     assert world.join("b").error is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_member_of_a_group_that_was_emptied_begins_with_its_newest_epoch() -> None:
+    world = StreamsWorld()
+    world.start("a")
+    epoch = world.streams.epoch
+    world.send("a", -1)
+    assert (world.streams.epoch, world.streams.assignment_epoch) == (epoch + 1, epoch + 1)
+    assert world.join("b").result.member_epoch == epoch + 1
 
 
 def test_empty_group_is_deleted_with_all_its_records() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from tests.unit.group.streams_world import DELAY_MS, StreamsWorld, active, tasks
 
-from kohort.model.cause import CauseKind
+from kohort.group.streams.events import TaskOffsetsReported
+from kohort.group.streams.group import StreamsMember
+from kohort.model.cause import Cause, CauseKind
 from kohort.model.streams_tasks import NO_TASKS, TasksByRole
 
 INTERVAL_MS = 10_000
@@ -54,19 +55,24 @@ def test_copy_that_has_caught_up_makes_the_move() -> None:
     assert [world.member(each).assigned.tasks for each in "ab"] == [active("0_0"), active("0_1")]
 
 
-@pytest.mark.parametrize("has_given_back", [False, True])
-def test_move_is_not_taken_back_while_the_copy_becomes_the_active_task(has_given_back: bool) -> None:
-    """A copy is given back before its task becomes active there: for a moment its member owns nothing of the task."""
+def test_move_is_not_taken_back_while_the_copy_waits_to_become_the_active_task() -> None:
     world = started()
     report(world, "b", "0_1", 10_000, 20_000)
-    if has_given_back:
-        world.beat("b", NO_TASKS, reports_lags=True)
-        assert world.member("b").assigned.tasks == NO_TASKS
+    assert world.member("b").assigned.tasks == TasksByRole(warmup=tasks("0_1")), "it stays open until the task is free"
     world.join("c", reports_lags=True)
     assert world.member("b").target == active("0_1")
     report(world, "b", "0_1", 10_001, 20_001)
     world.join("d", reports_lags=True)
     assert world.member("b").target == active("0_1")
+
+
+def test_lag_of_a_task_counts_that_is_to_run_where_another_thread_gives_the_copy_back() -> None:
+    """For a moment no member of the process owns anything of the task."""
+    member = StreamsMember("g", "b2", target=active("0_1"))
+    (task,) = tasks("0_1")
+    why = Cause(CauseKind.MEMBER_CHANGED, 0, "b2")
+    member.report_offsets(TaskOffsetsReported("g", "b2", ((task, 9),), ((task, 10),), 5, 100, why))
+    assert dict(member.copies.lags) == {task: 1}
 
 
 def test_copy_beyond_the_end_that_its_member_knows_has_caught_up() -> None:

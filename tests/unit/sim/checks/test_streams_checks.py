@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.unit.sim.checks.scripted import WHY, Script, breaks
 
+from kohort.group.streams.apply import apply
 from kohort.group.streams.events import (
     StreamsGroupDeleted,
     StreamsGroupStored,
@@ -18,6 +19,7 @@ from kohort.group.streams.events import (
     TaskOffsetsOffered,
     TaskOffsetsReported,
 )
+from kohort.group.streams.group import StreamsGroup
 from kohort.group.streams.topology import InternalTopic, StreamsTopology, Subtopology
 from kohort.model.streams_tasks import AssignedTasks, Task, TasksByRole
 from kohort.sim.checks.group_ledger import Ledgers
@@ -29,6 +31,7 @@ from kohort.sim.checks.invariants import (
     WITHHOLDING,
 )
 from kohort.sim.checks.streams_checks import StreamsTargetChecker, StreamsTaskChecker
+from kohort.sim.checks.streams_invariants import crowded_processes, miscounts
 
 TOPOLOGY = StreamsTopology(0, (Subtopology("0", ("u",), changelogs=(InternalTopic("g-changelog"),)),))
 """Two tasks with state."""
@@ -102,6 +105,19 @@ def test_copy_is_granted_in_another_process_than_the_active_task() -> None:
     script.happens(granted("A", tasks(FIRST)))
     with breaks(ONE_COPY_PER_PROCESS, "in the same process"):
         script.happens(granted("B", tasks(standby=(FIRST,))))
+
+
+def test_task_may_be_active_and_a_standby_only_where_it_is_given_back() -> None:
+    group, had = StreamsGroup("g"), AssignedTasks({FIRST: 2})
+    for member_id, assigned, pending in (
+        ("A", AssignedTasks(standby=frozenset({FIRST})), had),
+        ("B", had, AssignedTasks(standby=frozenset({FIRST}))),
+    ):
+        apply(group, stored(member_id, f"process of {member_id}"))
+        unrevoked = StreamsMemberState.UNREVOKED_TASKS
+        apply(group, StreamsMemberAssignmentStored("g", member_id, 2, 1, unrevoked, assigned, pending, WHY))
+    assert list(crowded_processes(group)) == ["process of B has 0_0 twice: active at B, standby at B"]
+    assert not list(miscounts(group))
 
 
 def test_target_has_every_task_once() -> None:
