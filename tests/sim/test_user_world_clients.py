@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -64,6 +65,24 @@ async def test_the_marker_of_a_transaction_is_read_and_committed_though_no_recor
                 await asyncio.sleep(10)  # its record is read before its marker
         await asyncio.sleep(10)
     assert world.committed == world.end_offsets == {TopicPartition("orders", 0): 4}
+
+
+@kohort.sim.world(faults=None, instances=1, topics={"orders": 1})
+async def test_neither_a_marker_nor_what_was_aborted_has_to_take_effect(world: World) -> None:
+    async def app() -> None:
+        async with world.consumer("orders", isolation_level="read_committed") as consumer:
+            async for record in consumer:
+                world.done(record)
+
+    world.start(app)
+    async with Producer(world.bootstrap_servers, transactional_id="writer") as producer:
+        for fate in ("aborted", "committed", "aborted"):
+            with contextlib.suppress(LookupError):
+                async with producer.transaction():
+                    await (await producer.send("orders", fate.encode()))
+                    if fate == "aborted":
+                        raise LookupError
+        await asyncio.sleep(10)
 
 
 def trace_of(seed: int, family: str) -> list[str]:

@@ -38,6 +38,7 @@ from kohort.sim.scenario.world_plan import SECOND_US, MemberPlan, WorldPlan
 from kohort.transaction.decisions import apply
 from kohort.transaction.effects import TransactionStored, Why
 from kohort.transaction.transaction import State, Transaction
+from kohort.wire.visible_batches import visible_batches
 
 DELAYS_US = (0, 0, 0, 30_000, 400_000, 1_000 * ASSIGNOR_MS, 2_000 * ASSIGNOR_MS)
 """How long a run takes; 0 is at once, before the request that it is about has been taken."""
@@ -280,6 +281,18 @@ class SimulatedCluster:
         node = self.node_host.node
         hosted = None if node is None else node.topics.partition(*partition)
         return 0 if hosted is None else hosted.log.log_end_offset
+
+    def has_committed_record(self, partition: TopicPartition, offset: int) -> bool:
+        """Return whether a record is at an offset, of no transaction or of a committed one: no marker and no gap."""
+        node = self.node_host.node
+        hosted = None if node is None else node.topics.partition(*partition)
+        if hosted is None or not hosted.log.log_start_offset <= offset < hosted.log.last_stable_offset:
+            return False
+        log = hosted.log
+        views = log.read(offset, 1, up_to=log.last_stable_offset)
+        aborted = [(each.producer_id, each.first_offset) for each in log.aborted_transactions(offset, views)]
+        seen = visible_batches(memoryview(b"".join(views)), offset, aborted, check_crcs=False).raw
+        return any(header.base_offset <= offset <= header.last_offset for header, _ in seen)
 
 
 class _Topics(NoTopics):

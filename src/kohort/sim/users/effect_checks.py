@@ -7,6 +7,7 @@ been released by a callback: the next owner reads it too.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kohort.group.events import Event, OffsetCommitted
@@ -123,16 +124,13 @@ class EffectChecker(Checker):
 
     # -- the end
 
-    def missing(self, ends: dict[TopicPartition, int]) -> tuple[TopicPartition, int] | None:
-        """Return the first record before these ends that has not taken effect, if programs report that at all."""
-        if not self.done:
-            return None
-        for partition, end in sorted(ends.items()):
+    def missing(self, ends: dict[TopicPartition, int]) -> Iterator[tuple[TopicPartition, int]]:
+        """Yield the offsets before these ends that have not taken effect, if programs report that at all."""
+        for partition, end in sorted(ends.items()) if self.done else ():
             seen = self._seen.get(partition, set())
             for offset in range(self._floors.get(partition, end), end):
                 if offset not in seen:
-                    return partition, offset
-        return None
+                    yield partition, offset
 
     def describe_missing(self, partition: TopicPartition, offset: int) -> str:
         """Return the course of a record that took no effect, in a sentence."""

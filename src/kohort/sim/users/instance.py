@@ -213,5 +213,6 @@ class ProgramCluster:
 
     def _without_effect(self, owners: Owners) -> str | None:
         effects: EffectChecker = self._driver.effects
-        missing = effects.missing({partition: self._cluster.log_end(partition) for _, partition in owners})
-        return None if missing is None else effects.describe_missing(*missing)
+        ends = {partition: self._cluster.log_end(partition) for _, partition in owners}
+        without = (each for each in effects.missing(ends) if self._cluster.has_committed_record(*each))
+        return next((effects.describe_missing(*each) for each in without), None)
