@@ -59,7 +59,7 @@ class Feed:
         while self._under_way and self._under_way[0][1].done():
             row, delivery = self._under_way.popleft()
             place = delivery.result()
-            partition = self.placed.setdefault(place.partition.partition, {})
+            partition = self.placed.setdefault(place.partition, {})
             assert place.offset not in partition, "an offset holds one record"
             partition[place.offset] = row
             self.sent += 1

@@ -135,7 +135,7 @@ def _kohort(bootstrap: str, topic: str, pairs: Sequence[Pair], codec: str, idemp
             written: Written = {}
             for delivery, pair in sent:
                 place = await asyncio.wait_for(delivery, 20)
-                written[place.partition.partition, place.offset] = pair
+                written[place.partition, place.offset] = pair
             return written
 
     return asyncio.run(run())

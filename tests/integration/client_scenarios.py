@@ -382,13 +382,13 @@ async def records_come_back_as_they_were_sent_whatever_their_compression(bootstr
             ]
             empty = await producer.send(name, None, partition=1)
             placed = [await delivery for delivery in sent]
-            assert (await empty).partition == TopicPartition(name, 1)
-        assert [each.partition.partition for each in placed] == [partition_for_key(b"k%d" % at, 3) for at in range(20)]
+            assert (await empty).topic_partition == TopicPartition(name, 1)
+        assert [each.partition for each in placed] == [partition_for_key(b"k%d" % at, 3) for at in range(20)]
         # An idle fetch of the partition before would hold the next one back for its whole wait.
         async with Consumer(bootstrap_servers=bootstrap, fetch_max_wait_ms=5) as consumer:
             for at, each in enumerate(placed):
-                consumer.assign([each.partition])
-                consumer.seek(each.partition, each.offset)
+                consumer.assign([each.topic_partition])
+                consumer.seek(each.topic_partition, each.offset)
                 record = (await consumer.poll(PATIENCE_MS, 1))[0].records[0]
                 assert (record.key, record.value, record.timestamp_ms) == (b"k%d" % at, b"v" * at, now_ms + at)
                 assert record.headers == (("h", b"%d" % at), ("n", None))

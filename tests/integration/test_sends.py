@@ -82,7 +82,7 @@ def test_a_record_that_is_sent_and_waited_for_returns_its_place_or_raises_its_er
     async def scenario() -> None:
         async with Producer(broker.bootstrap_servers, linger_ms=0) as producer:
             first = await producer.send_and_wait("t", b"first", key=b"k", headers={"trace": b"1"})
-            assert (first.partition.topic, first.offset) == ("t", 0)
+            assert (first.topic, first.partition, first.offset) == ("t", 0, 0)
             with pytest.raises(KafkaError) as refused:
                 await producer.send_and_wait("t", b"1" * 2_000_000)
             assert refused.value.code.name == "MESSAGE_TOO_LARGE"

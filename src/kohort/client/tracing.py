@@ -101,7 +101,7 @@ class Tracing:
         except KafkaError as error:
             self._fail(span, error)
         else:
-            span.set_attribute(_PARTITION, str(written.partition.partition))
+            span.set_attribute(_PARTITION, str(written.partition))
             if written.offset >= 0:
                 span.set_attribute(_OFFSET, written.offset)
         span.end()

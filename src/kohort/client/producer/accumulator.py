@@ -26,9 +26,15 @@ _SEQUENCES = 1 << 31
 class RecordMetadata(NamedTuple):
     """Where a record was written. `offset` is -1 where the broker returned none (acks=0, or a repeated batch)."""
 
-    partition: TopicPartition
+    topic: str
+    partition: int
     offset: int
     timestamp_ms: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition as `seek` and `seek_to_end` of a consumer take it."""
+        return TopicPartition(self.topic, self.partition)
 
 
 class ProducerId(NamedTuple):
@@ -98,7 +104,7 @@ class Delivery:
             raise batch.error
         offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
         timestamp_ms = self._timestamp_ms if batch.log_append_time_ms < 0 else batch.log_append_time_ms
-        return RecordMetadata(batch.partition, offset, timestamp_ms)
+        return RecordMetadata(*batch.partition, offset, timestamp_ms)
 
     def when_done(self, notify: Callable[[], None]) -> None:
         """Call `notify`, which must not raise, once the record is written or has failed."""

@@ -90,7 +90,7 @@ def test_a_delivery_knows_its_offset_within_the_batch() -> None:
     with pytest.raises(asyncio.InvalidStateError):
         delivery.result()
     batch.finish(base_offset=40)
-    assert delivery.result() == RecordMetadata(T0, 41, 5)
+    assert delivery.result() == RecordMetadata(*T0, 41, 5)
 
 
 def test_the_broker_s_time_wins_where_it_gives_one() -> None:
