@@ -96,10 +96,12 @@ class Schedule:
         """
         lanes, lane_of, partition, failed = self._lanes, self._lane_of, work.partition, work.finished.waiting
         waiting: list[WorkItem] = []
+        count = size = 0
         for record in records:
             lane = lane_of(partition, record)
             item = WorkItem(work, record, lane)
-            self.count(item)
+            count += 1
+            size += item.size
             if failed and (found := failed.get(record.offset)) is not None:
                 item.attempts, item.due_ms = found.attempts, found.due_ms
                 if not found.has_lane:
@@ -116,6 +118,8 @@ class Schedule:
                 self._ready.append(item)
             else:
                 behind.append(item)
+        self.records += count
+        self.size += size
         return waiting
 
     def enter(self, item: WorkItem) -> None:
@@ -141,8 +145,12 @@ class Schedule:
                     items.append(behind.popleft())
         return items
 
-    def leave(self, items: Iterable[WorkItem]) -> None:
+    def leave(self, items: Sequence[WorkItem]) -> None:
         """Count these records, which `pop` returned together, as done with: their lanes continue."""
+        if len(items) == 1:
+            if (lane := self._left(items[0])) is not None:
+                self._continue(lane)
+            return
         for lane in dict.fromkeys(self._left(item) for item in items):
             if lane is not None:
                 self._continue(lane)
