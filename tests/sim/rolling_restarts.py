@@ -1,4 +1,4 @@
-"""Rolling restarts of groups, with what we do better than Kafka and without it: how long partitions stand still.
+"""Rolling restarts of groups, on our broker, as Kafka does it, and behind a gateway: how long partitions stand still.
 
 A swarm's worlds are too rough for this: how long one stands still says more about its faults than about its broker. So
 these have members that are started, closed in good order and started again, one after the other, at default times.
@@ -50,6 +50,8 @@ class Standstill(NamedTuple):
     improved_us: int
     plain_us: int
     broken: Broken | None
+    gateway_us: int = 0
+    """The same through a gateway, before a broker that does as Kafka does."""
 
 
 def draw_restarts(seed: int, group: Sequence[str] = (), commit: Commit = "auto") -> WorldPlan:
@@ -99,19 +101,28 @@ def like_kafka(plan: WorldPlan) -> WorldPlan:
     return plan._replace(settings=tuple(sorted({*plan.settings, LIKE_KAFKA})))
 
 
+def behind_gateway(plan: WorldPlan) -> WorldPlan:
+    """Return the same world on such a broker, behind a gateway that parks all groups."""
+    return like_kafka(plan)._replace(gateways=("gw1",))
+
+
 def compare(seeds: Iterable[int], group: Sequence[str] = (), commit: Commit = "auto") -> Iterator[Standstill]:
     """Yield how long partitions stand still in the restarts of each seed, with and without the improvements."""
     for seed in seeds:
         plan = draw_restarts(seed, group, commit)
-        ours, plain = run(plan), run(like_kafka(plan))
-        yield Standstill(seed, ours.unowned_us, plain.unowned_us, ours.broken or plain.broken)
+        ours, plain, behind = (run(each) for each in (plan, like_kafka(plan), behind_gateway(plan)))
+        broken = ours.broken or plain.broken or behind.broken
+        yield Standstill(seed, ours.unowned_us, plain.unowned_us, broken, behind.unowned_us)
 
 
 def total(seeds: Iterable[int], group: Sequence[str], commit: Commit) -> Standstill:
     """Return the sums of some seeds, with the first of their worlds that broke."""
     found = list(compare(seeds, group, commit))
     broken = next((each.broken for each in found if each.broken is not None), None)
-    return Standstill(len(found), sum(e.improved_us for e in found), sum(e.plain_us for e in found), broken)
+    improved_us, plain_us, gateway_us = (
+        sum(us) for us in zip(*((each.improved_us, each.plain_us, each.gateway_us) for each in found), strict=True)
+    )
+    return Standstill(len(found), improved_us, plain_us, broken, gateway_us)
 
 
 def main() -> None:
@@ -120,9 +131,10 @@ def main() -> None:
     for name, group in GROUPS.items():
         for commit in ("auto", "sync"):
             found = total(seeds, group, commit)
-            ours_s, theirs_s = found.improved_us / 1e6, found.plain_us / 1e6
+            plain_s = found.plain_us / 1e6
+            sides = (f"{us / 1e6:7.1f} {us / 1e6 / plain_s:5.2f}" for us in (found.improved_us, found.gateway_us))
             broken = f"  {found.broken}" if found.broken else ""
-            print(f"{name:28} {commit:5} {ours_s:7.1f} {theirs_s:7.1f} {ours_s / theirs_s:5.2f}{broken}", flush=True)
+            print(f"{name:28} {commit:5} {plain_s:7.1f} {' '.join(sides)}{broken}", flush=True)
 
 
 if __name__ == "__main__":

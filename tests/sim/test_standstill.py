@@ -16,6 +16,12 @@ def test_restarts_leave_partitions_without_an_owner_for_less_time_than_with_ever
     assert 0 < improved_us < plain_us, f"{improved_us / 1e6:.1f} and {plain_us / 1e6:.1f} partition-seconds"
 
 
+def test_a_cooperative_group_of_librdkafka_waits_for_no_second_between_two_joins() -> None:
+    (found,) = compare((2,), ("cooperative-v1",))
+    assert found.broken is None
+    assert 20 * max(found.improved_us, found.gateway_us) < found.plain_us
+
+
 def test_every_client_is_among_those_that_are_restarted() -> None:
     drawn = {member.kind.name for seed in SEEDS for member in draw_restarts(seed).members}
     assert drawn == {kind for kinds in CLIENTS for kind in kinds}

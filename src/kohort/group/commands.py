@@ -36,7 +36,8 @@ class Join(GroupCommand):
     """JoinGroup. `member_id` is empty when the sender has none yet; `new_member_id` is the id it gets then.
 
     `is_two_step`: the sender must come back with its new id (KIP-394). `can_skip_assignment`: the sender understands
-    a leadership that does not compute (KIP-814). `reason` is the sender's own text (KIP-800) or empty.
+    a leadership that does not compute (KIP-814). `reason` is the sender's own text (KIP-800) or empty. The sender waits
+    `pause_ms` at least before it joins again, if it revokes nothing meanwhile.
     """
 
     member_id: str
@@ -51,6 +52,7 @@ class Join(GroupCommand):
     reason: str = ""
     is_two_step: bool = True
     can_skip_assignment: bool = True
+    pause_ms: int = 0
 
 
 @dataclass(slots=True)

@@ -302,21 +302,28 @@ class AssignmentFailed(SoftEvent):
 class RevocationsAwaited(SoftEvent):
     """A cooperative round took partitions away that no member has yet: `revoking` will join again without them.
 
-    `is_holding`: the others get no answer to SyncGroup until then or the limit; those of `held` wait already.
+    `is_holding`: the others get no answer to SyncGroup until then or the limit; those of `held` wait already. With
+    `is_delayed` `revoking` get none either, until the clients of the others join again at once.
     """
 
     generation: int
     revoking: tuple[str, ...]
     is_holding: bool
+    is_delayed: bool
     held: tuple[str, ...]
     cause: Cause
 
 
 @dataclass(frozen=True, slots=True)
 class SyncsReleased(SoftEvent):
-    """The revoking members take their time: each waiting member has its assignment now."""
+    """Those of `released`, which waited, have their assignments now.
+
+    With `is_holding` it is time to revoke, and the others wait on; else the revoking members take too long.
+    """
 
     generation: int
+    released: tuple[str, ...]
+    is_holding: bool
     cause: Cause
 
 

@@ -52,6 +52,8 @@ class ClientHabits:
     """Whether answers to its timer's commits may wait: its close commits once more, and waits for no other answer."""
     is_stopped: bool = False
     """Whether it does nothing else while a heartbeat is unanswered: none is parked, also in no round."""
+    join_pause_ms: int = 0
+    """How long after a JoinGroup it sends the next one at the earliest, unless it has revoked partitions meanwhile."""
     names_itself_always: bool = False
     """Whether it names itself on each connection: one without a name, of the same host and client id, is another's."""
     parks_static: bool = True
@@ -59,6 +61,7 @@ class ClientHabits:
 
 
 _ANY: tuple[int, ...] = ()
+_LIBRDKAFKA = ClientHabits(matches_by_id=True, join_pause_ms=1_000, names_itself_always=True)
 
 _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
     # The last branch of `AbstractCoordinator.HeartbeatResponseHandler` (2.4.0, 2.8.0, 3.4.0, 4.3.1): again after 100
@@ -87,10 +90,11 @@ _CLIENTS: tuple[tuple[str, tuple[int, ...], ClientHabits], ...] = (
             names_itself_always=True,  # `brokerCxn.requestAPIVersions`
         ),
     ),
-    # `rd_kafka_waitresp_find` (1.4.0, the first that names itself, to 2.9.0). Its bindings name themselves, not it.
-    ("librdkafka*", _ANY, ClientHabits(matches_by_id=True, names_itself_always=True)),
-    ("confluent-kafka*", _ANY, ClientHabits(matches_by_id=True, names_itself_always=True)),
-    ("rdkafka*", _ANY, ClientHabits(matches_by_id=True, names_itself_always=True)),
+    # `rd_kafka_waitresp_find`, `rkcg_join_intvl` (1.4.0, the first that names itself, to 2.9.0). Its bindings name
+    # themselves, not it.
+    ("librdkafka*", _ANY, _LIBRDKAFKA),
+    ("confluent-kafka*", _ANY, _LIBRDKAFKA),
+    ("rdkafka*", _ANY, _LIBRDKAFKA),
     # @platformatic/kafka, `Connection` (1.35.0): a map by id. Its timer is refreshed by the answer.
     ("platformatic-kafka", (1, 35), ClientHabits(ClientPace.FROM_ANSWER, matches_by_id=True)),
     # `ConsumerCoordinator.close` (2.2.15, 2.3.0, 3.0.12): commits once more, and waits for that answer alone. It logs a

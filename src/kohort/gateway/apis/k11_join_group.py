@@ -10,13 +10,14 @@ from kohort.group.commands import Join
 from kohort.group.results import JoinedMember, JoinResult
 from kohort.model.errors import error_for
 from kohort.node.apis.k11_12_13_14_classic_members import join_command
+from kohort.parking.client_software import software_named
 from kohort.wire.codec import Buffer
 from kohort.wire.messages import JoinGroupRequest, JoinGroupResponse
 
 
 def command_of(message: JoinGroupRequest, version: int, origin: RequestOrigin, client_id: str) -> Join:
     """Return what a JoinGroup requests."""
-    return join_command(message, version, client_id, origin.client_host)
+    return join_command(message, version, client_id, origin.client_host, software_named(origin.software_name, ""))
 
 
 def answer(

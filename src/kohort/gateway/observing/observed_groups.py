@@ -129,8 +129,7 @@ class ObservedGroups:
         if command.member_id == group.leader and group.phase is Phase.COMPLETING_REBALANCE:
             self._handed_in[command.group_id] = command, remark
         cause = Cause(CauseKind.MEMBER_SYNCED, now_ms, command.member_id)
-        is_withheld = group.is_withholding and command.member_id not in group.revoking
-        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or is_withheld
+        awaits_sync = group.phase is Phase.COMPLETING_REBALANCE or group.is_withheld(command.member_id)
         self._changes.apply(SyncReceived(command.group_id, command.member_id, awaits_sync, cause), now_ms)
 
     def sync_abandoned(self, command: Sync, now_ms: int) -> None:

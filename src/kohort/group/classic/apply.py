@@ -46,6 +46,7 @@ def apply(group: ClassicGroup, event: SoftEvent | GroupStored) -> None:
             member.is_restored = False
             member.session_timeout_ms = event.request.session_timeout_ms
             member.rebalance_timeout_ms = event.request.rebalance_timeout_ms
+            member.joins_again_ms = event.cause.at_ms + event.request.pause_ms
             group.awaiting_join.add(member_id)
         case MemberAdded():
             _add(group, event)
@@ -78,11 +79,11 @@ def apply(group: ClassicGroup, event: SoftEvent | GroupStored) -> None:
             group.failed_leaders = [*(one for one in group.failed_leaders if one != leader), leader]
         case RevocationsAwaited():
             group.revoking = set(event.revoking)
-            group.is_withholding = event.is_holding
+            group.is_withholding, group.is_revoking_later = event.is_holding, event.is_delayed
             group.awaiting_sync = set(event.held)
         case SyncsReleased():
-            group.is_withholding = False
-            group.awaiting_sync.clear()
+            group.is_withholding, group.is_revoking_later = event.is_holding, False
+            group.awaiting_sync.difference_update(event.released)
         case GatheringFailed():
             _fail_gathering(group)
         case GroupLoaded():
@@ -107,7 +108,9 @@ def _add(group: ClassicGroup, event: MemberAdded) -> None:
         group.protocol_type = event.request.protocol_type
         group.leader = event.member_id
     group.pending.discard(event.member_id)
-    _enroll(group, Member(group.group_id, event.member_id, event.request, event.request.protocols, is_new=True))
+    member = Member(group.group_id, event.member_id, event.request, event.request.protocols, is_new=True)
+    member.joins_again_ms = event.cause.at_ms + event.request.pause_ms
+    _enroll(group, member)
     group.awaiting_join.add(event.member_id)
     group.has_newcomers = group.is_gathering and group.is_initial
 
@@ -203,7 +206,7 @@ def _fail_gathering(group: ClassicGroup) -> None:
 def _end_syncs(group: ClassicGroup) -> None:
     group.awaiting_sync.clear()
     group.revoking.clear()
-    group.is_withholding = False
+    group.is_withholding = group.is_revoking_later = False
 
 
 def _store(group: ClassicGroup, event: GroupStored) -> None:

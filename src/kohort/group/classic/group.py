@@ -68,6 +68,8 @@ class Member:
     session_timeout_ms: int = field(init=False)
     rebalance_timeout_ms: int = field(init=False)
     session: Timer = field(init=False)
+    joins_again_ms: int = 0
+    """From when on its client would send another JoinGroup at once."""
 
     def __post_init__(self, group_id: str, origin: Join | StoredMember) -> None:
         self.instance_id = origin.instance_id
@@ -115,6 +117,8 @@ class ClassicGroup:
     """Members that lost partitions which no member has got yet: they will join again (KIP-429)."""
     is_withholding: bool = False
     """Whether answers to SyncGroup wait until one of `revoking` has joined again."""
+    is_revoking_later: bool = False
+    """Whether those to `revoking` wait too: some of the others would not join again at once."""
     sync_failure: str | None = None
     """Why the last generation got no assignment, in its leader's words; until the next one forms."""
     failed_leaders: list[str] = field(default_factory=list)
@@ -143,6 +147,10 @@ class ClassicGroup:
     def is_gathering(self) -> bool:
         """Whether members are being gathered for the next generation."""
         return self.phase is Phase.PREPARING_REBALANCE
+
+    def is_withheld(self, member_id: str) -> bool:
+        """Whether a SyncGroup of a member has to wait for those that must revoke, in a Stable group."""
+        return self.is_withholding and (self.is_revoking_later or member_id not in self.revoking)
 
     def is_behind(self, member_id: str, generation: int) -> bool:
         """Whether a member speaks of an older epoch of the consumer group that this group has just been.

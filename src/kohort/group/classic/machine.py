@@ -103,7 +103,7 @@ def decide_heartbeat(group: ClassicGroup, command: Heartbeat, now_ms: int) -> Ef
     return (Reply(result), Arm(member.session, now_ms + member.session_timeout_ms))
 
 
-def decide_timer(group: ClassicGroup, command: TimerFired, now_ms: int, _settings: GroupSettings) -> Effects:
+def decide_timer(group: ClassicGroup, command: TimerFired, now_ms: int, settings: GroupSettings) -> Effects:
     """Do what a timer of the group was armed for, unless the group has moved on."""
     timer = command.timer
     match timer.kind:
@@ -114,7 +114,7 @@ def decide_timer(group: ClassicGroup, command: TimerFired, now_ms: int, _setting
         case TimerKind.SYNC:
             yield from expire_syncs(group, timer.generation, now_ms)
         case TimerKind.HOLD:
-            yield from release_syncs(group, timer.generation, now_ms)
+            yield from release_syncs(group, timer.generation, now_ms, settings)
         case TimerKind.QUIET:
             yield from end_initial_delay(group, now_ms)
 

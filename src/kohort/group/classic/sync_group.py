@@ -4,6 +4,9 @@ A SyncGroup waits for the leader while the group is CompletingRebalance. In a St
 a cooperative assignment took partitions away that no member has yet (KIP-429), their members will revoke them and join
 again, and each other member that must join then learns it at once instead of by its next heartbeat. That wait is short,
 ends with the next round, and is lost with the process: then members find the Stable group that the log has.
+
+librdkafka joins no more than once a second, unless it has revoked partitions meanwhile. What is revoked has no owner
+until the last one has joined: so those that must revoke wait as well, until the others would join at once.
 """
 
 from __future__ import annotations
@@ -50,7 +53,7 @@ def decide_sync(group: ClassicGroup, command: Sync, now_ms: int, settings: Group
             yield from _store_assignments(group, command, now_ms, settings)
         case Phase.COMPLETING_REBALANCE:
             yield from _wait(group, member, now_ms)
-        case Phase.STABLE if group.is_withholding and command.member_id not in group.revoking:
+        case Phase.STABLE if group.is_withheld(command.member_id):
             yield from _wait(group, member, now_ms)
         case Phase.STABLE:
             yield from _receive(group, member, now_ms, is_waiting=False)
@@ -114,12 +117,18 @@ def _store_assignments(group: ClassicGroup, command: Sync, now_ms: int, settings
     waiting = sorted(group.awaiting_sync | {command.member_id})
     revoking = _revoking(group, assignments, settings)
     is_withholding = bool(revoking) and settings.sync_hold_ms > 0
-    withheld = tuple(member_id for member_id in waiting if is_withholding and member_id not in revoking)
+    others = group.members.keys() - set(revoking)
+    revoke_ms = max((group.members[each].joins_again_ms for each in others), default=0) if is_withholding else 0
+    is_delayed = revoke_ms > now_ms
+    withheld = tuple(each for each in waiting if is_withholding and (is_delayed or each not in revoking))
     if revoking:
-        yield _await_revocations(group, revoking, withheld, now_ms, is_withholding=is_withholding)
+        yield _await_revocations(
+            group, revoking, withheld, now_ms, is_withholding=is_withholding, is_delayed=is_delayed
+        )
     yield from _receive(group, leader, now_ms, is_waiting=False)
     if is_withholding:
-        yield Arm(hold_timer(group.group_id, group.generation), now_ms + settings.sync_hold_ms)
+        until_ms = revoke_ms if is_delayed else now_ms + settings.sync_hold_ms
+        yield Arm(hold_timer(group.group_id, group.generation), until_ms)
     for member_id in waiting:
         place = parked_sync(group.group_id, member_id)
         is_sender = member_id == command.member_id
@@ -157,10 +166,17 @@ def _revoking(group: ClassicGroup, assignments: dict[str, bytes], settings: Grou
 
 
 def _await_revocations(
-    group: ClassicGroup, revoking: list[str], withheld: tuple[str, ...], now_ms: int, *, is_withholding: bool
+    group: ClassicGroup,
+    revoking: list[str],
+    withheld: tuple[str, ...],
+    now_ms: int,
+    *,
+    is_withholding: bool,
+    is_delayed: bool,
 ) -> Note:
     why = Cause(CauseKind.PARTITIONS_TO_REVOKE, now_ms, revoking[0], f"{len(revoking)} members must revoke")
-    return Note(RevocationsAwaited(group.group_id, group.generation, tuple(revoking), is_withholding, withheld, why))
+    who = tuple(revoking)
+    return Note(RevocationsAwaited(group.group_id, group.generation, who, is_withholding, is_delayed, withheld, why))
 
 
 def _fail_assignment(group: ClassicGroup, leader: Member, failure: str, now_ms: int) -> Effects:
@@ -192,13 +208,18 @@ def answer_syncs(group: ClassicGroup, error: ErrorCode, now_ms: int, message: st
         yield Arm(member.session, now_ms + member.session_timeout_ms)
 
 
-def release_syncs(group: ClassicGroup, generation: int, now_ms: int) -> Effects:
-    """The limit has passed and no member has joined again: give the others what they were assigned."""
+def release_syncs(group: ClassicGroup, generation: int, now_ms: int, settings: GroupSettings) -> Effects:
+    """Have members revoke that waited to do so; or none of them has joined again in time: the others get theirs."""
     if not group.is_withholding or generation != group.generation:
         return
-    cause = Cause(CauseKind.SYNC_HOLD_OVER, now_ms, min(group.revoking, default=None))
-    yield Note(SyncsReleased(group.group_id, generation, cause))
-    for member_id in sorted(group.awaiting_sync):
+    is_time_to_revoke = group.is_revoking_later
+    kind = CauseKind.PARTITIONS_TO_REVOKE if is_time_to_revoke else CauseKind.SYNC_HOLD_OVER
+    due = tuple(sorted(group.awaiting_sync & group.revoking if is_time_to_revoke else group.awaiting_sync))
+    cause = Cause(kind, now_ms, min(group.revoking, default=None))
+    yield Note(SyncsReleased(group.group_id, generation, due, is_time_to_revoke, cause))
+    if is_time_to_revoke:
+        yield Arm(hold_timer(group.group_id, generation), now_ms + settings.sync_hold_ms)
+    for member_id in due:
         member = group.members[member_id]
         yield Reply(_assigned(group, member.assignment), parked_sync(group.group_id, member_id))
         yield Arm(member.session, now_ms + member.session_timeout_ms)

@@ -359,8 +359,8 @@ def _member_synced(course: Course, event: EventFields) -> Rebalance | None:
     return course.end_if_stable()
 
 
-def _syncs_released(course: Course, _: EventFields) -> Rebalance | None:
-    course.answer(set(course.withheld))
+def _syncs_released(course: Course, event: EventFields) -> Rebalance | None:
+    course.answer({str(member_id) for member_id in event.get("released") or ()} & course.members)
     return course.end_if_stable()
 
 

@@ -16,7 +16,7 @@ from kohort.model.errors import ErrorCode
 from kohort.node.apis.context import ApiContext
 from kohort.node.client_connection import Request
 from kohort.node.step_scheduler import TURN_STEPS, Steps
-from kohort.parking.client_software import software_that_beats, software_that_joins
+from kohort.parking.client_software import ClientSoftware, software_that_beats, software_that_joins
 from kohort.parking.parked_heartbeat import follower_of
 from kohort.wire.messages import (
     HeartbeatRequest,
@@ -40,9 +40,9 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
         new_member_id = f"{message.group_instance_id or client_id}-{_uuid(context.random_bytes(16))}"
         if len(new_member_id.encode()) > MOST_TEXT:  # no record could have it, nor an answer below version 6
             return refuse_join_group(message, ErrorCode.UNKNOWN_SERVER_ERROR, "", version)
-    command = join_command(message, version, client_id, request.peer_host, new_member_id)
-    connection, assignors = request.connection, [name for name, _ in command.protocols]
-    connection.client_software = software_that_joins(connection.client_software, version, assignors)
+    connection, assignors = request.connection, [protocol.name for protocol in message.protocols]
+    software = connection.client_software = software_that_joins(connection.client_software, version, assignors)
+    command = join_command(message, version, client_id, request.peer_host, software, new_member_id)
 
     def ticket(result: Result) -> None:
         assert isinstance(result, JoinResult), "a join is answered by a join's result"
@@ -53,7 +53,12 @@ def join_group(context: ApiContext, request: Request, message: JoinGroupRequest)
 
 
 def join_command(
-    message: JoinGroupRequest, version: int, client_id: str, peer_host: str, new_member_id: str = ""
+    message: JoinGroupRequest,
+    version: int,
+    client_id: str,
+    peer_host: str,
+    software: ClientSoftware,
+    new_member_id: str = "",
 ) -> Join:
     """Return what a JoinGroup requests of its group; `new_member_id` is the id for a sender without one."""
     return Join(
@@ -70,6 +75,7 @@ def join_command(
         reason=(message.reason or "")[:MAX_REASON_LENGTH],
         is_two_step=version >= 4,
         can_skip_assignment=version >= 9,
+        pause_ms=software.habits.join_pause_ms,
     )
 
 

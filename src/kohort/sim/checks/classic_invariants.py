@@ -45,7 +45,7 @@ def stalled(group: ClassicGroup) -> Iterator[str]:
         yield f"{phase} with syncs waiting and no member to wait for"
     if group.is_withholding and not group.revoking:
         yield "syncs withheld from no member"
-    if both := group.revoking & group.awaiting_sync:
+    if (both := group.revoking & group.awaiting_sync) and not group.is_revoking_later:
         yield f"{sorted(both)} must revoke and cannot learn it"
 
 

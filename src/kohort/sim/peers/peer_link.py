@@ -13,10 +13,12 @@ from functools import partial
 from logging import CRITICAL, Logger
 from typing import TypeVar
 
+from kohort.assign import RebalanceProtocol
 from kohort.client.cluster.metadata import ClusterView
 from kohort.client.membership.member_messages import ConsumerProtocol
 from kohort.client.membership.protocol_driver import ClassicDriver, ConsumerDriver, Response
-from kohort.member import Identity, effects, inputs
+from kohort.member import Identity, MemberConfig, effects, inputs
+from kohort.member.deadlines import Session
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import topic_id_text
 from kohort.parking.client_software import KOHORT, software_named
@@ -105,15 +107,41 @@ class PeerLink:
             await outcome_of(partial(self._connections.host.after_us, _RETRY_METADATA_US))
 
 
+class _PausedSession(Session):
+    """The deadlines of a member that lets some time pass between two JoinGroups, unless it revokes in between."""
+
+    def __init__(self, config: MemberConfig, random: Callable[[], float], pause_ms: int) -> None:
+        super().__init__(config, random)
+        self._pause_ms = pause_ms
+        self.joined_ms = -pause_ms
+        """When the last JoinGroup was sent."""
+
+    def wait_to_retry(self, now_ms: int, *, is_first_at_once: bool = False) -> None:
+        """A JoinGroup or SyncGroup failed."""
+        super().wait_to_retry(now_ms, is_first_at_once=is_first_at_once)
+        self.pause()
+
+    def pause(self) -> None:
+        """Delay the next JoinGroup."""
+        self.retry_ms = max(self.retry_ms or 0, self.joined_ms + self._pause_ms)
+
+
 class PacedDriver:
     """A member of the classic protocol with the pace of another client library, applied from outside."""
 
-    def __init__(self, driver: ClassicDriver, kind: ClientKind, host: Host, take: Take) -> None:
+    def __init__(
+        self, driver: ClassicDriver, kind: ClientKind, host: Host, take: Take, random: Callable[[], float]
+    ) -> None:
         self.member = driver.member
         self.topic_metadata = driver.topic_metadata
         self._driver = driver
         self._pace = kind.pace
-        self._repeat_error = software_named(kind.software or "", SOFTWARE_VERSION).habits.repeat_error
+        habits = software_named(kind.software or "", SOFTWARE_VERSION).habits
+        self._repeat_error = habits.repeat_error
+        self._session: _PausedSession | None = None
+        if habits.join_pause_ms:
+            self._session = _PausedSession(driver.member.config, random, habits.join_pause_ms)
+            self.member.session = self._session
         self._repeats = 0
         self._host = host
         self._take = take
@@ -121,6 +149,8 @@ class PacedDriver:
     def carry_out(self, effect: effects.Effect) -> Response | None:
         """Send a request as the driver does, a heartbeat with the library's pace."""
         response = self._driver.carry_out(effect)
+        if self._session is not None and isinstance(effect, effects.Join):
+            self._session.joined_ms = self._host.now_ms()
         if response is None or not isinstance(effect, effects.Heartbeat):
             return response
         if self._pace == "overlaps":
@@ -133,6 +163,9 @@ class PacedDriver:
         member, session, now_ms = self.member, self.member.session, self._host.now_ms()
         if identity != member.identity or session.heartbeat_ms is None:
             return event
+        is_rebalancing = isinstance(event, inputs.HeartbeatAnswered) and event.error is ErrorCode.REBALANCE_IN_PROGRESS
+        if is_rebalancing and member.protocol is RebalanceProtocol.COOPERATIVE and self._session is not None:
+            self._session.pause()  # an eager one revokes, and does not wait
         match self._pace:
             case "overlaps" if member.beat_as is None:
                 member.beat_as = identity  # it was taken for answered when the next one fell due
@@ -173,7 +206,7 @@ def driver_of(
         return ConsumerDriver(link, member_config, _new_member_id(connections.random.randbytes))
     embedded = ConsumerProtocol(kind.embedded_version)
     driver = ClassicDriver(link, member_config, kind.made_assignors(), embedded=embedded)
-    return driver if kind.pace == "waits" else PacedDriver(driver, kind, connections.host, take)
+    return driver if kind.pace == "waits" else PacedDriver(driver, kind, connections.host, take, link.random)
 
 
 def _new_member_id(randbytes: Callable[[int], bytes]) -> str:

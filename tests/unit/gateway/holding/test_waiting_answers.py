@@ -34,7 +34,7 @@ RELEASED_MS = START_MS + 500
 class Member:
     """A member of a cooperative group behind a gateway, and the broker's end of its connection."""
 
-    def __init__(self, gateway: Gateway, member_id: str) -> None:
+    def __init__(self, gateway: Gateway, member_id: str, software: str = "kohort") -> None:
         self.gateway, self.id = gateway, member_id
         self.now_ms = START_MS
         self.to_client: list[bytes] = []
@@ -43,7 +43,7 @@ class Member:
             member_id, lambda data: self.to_client.append(bytes(data)), lambda data: self.to_broker.append(bytes(data))
         )
         self.sent = 0
-        self.send(ApiVersionsRequest(client_software_name="librdkafka", client_software_version="1"), 3)
+        self.send(ApiVersionsRequest(client_software_name=software, client_software_version="1"), 3)
 
     def send(self, message: Message, version: int) -> None:
         self.sent += 1
@@ -87,10 +87,10 @@ def assignment(*partitions: int) -> bytes:
     return encode_assignment(Assignment([TopicPartition("t", each) for each in partitions]))
 
 
-def members_of_two_rounds(*owned: int) -> tuple[Member, Member]:
+def members_of_two_rounds(*owned: int, software: str = "kohort") -> tuple[Member, Member]:
     """Return the leader, which must revoke, and another member, which must if it `owned` any; both have synced."""
     gateway = Gateway(group_settings(Config()), lambda *_: None, policies=EVERYTHING_PARKED)
-    leader, waiting = Member(gateway, "a"), Member(gateway, "b")
+    leader, waiting = Member(gateway, "a", software), Member(gateway, "b", software)
     leader.join()
     leader.joined(1, "a")
     leader.sync(1, a=(0, 1))
@@ -113,6 +113,16 @@ def member_with_withheld_sync() -> Member:
     leader.now_ms = RELEASED_MS
     leader.join(0)
     return waiting
+
+
+def test_a_member_of_librdkafka_revokes_when_the_others_would_join_again_at_once() -> None:
+    leader, waiting = members_of_two_rounds(software="librdkafka")
+    leader.synced(0)
+    waiting.synced()
+    waiting.gateway.tick(START_MS + 999)
+    assert (leader.last_answer(), waiting.last_answer()) == (None, None)
+    waiting.gateway.tick(START_MS + 1_000)
+    assert (leader.last_answer(), waiting.last_answer()) == (ErrorCode.NONE, None)
 
 
 def test_a_withheld_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> None:

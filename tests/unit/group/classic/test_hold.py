@@ -18,14 +18,14 @@ HOLD_MS = 1_000
 class Round:
     """Two owners and a newcomer; the leader's assignment takes `t-2` from the first owner and leaves it unassigned."""
 
-    def __init__(self, hold_ms: int = HOLD_MS) -> None:
+    def __init__(self, hold_ms: int = HOLD_MS, pause_ms: int = 0) -> None:
         self.world = world = World(sync_hold_ms=hold_ms)
         ids = world.completing(2, protocols=says("t"))
         for member_id in ids:
             world.sync(member_id, assignments=((ids[0], b"t-0 t-2"), (ids[1], b"t-1 t-3")))
-        self.newcomer, _ = world.enter(protocols=says("t"))
-        world.join(ids[0], protocols=says("t", "t-0 t-2", 1))
-        world.join(ids[1], protocols=says("t", "t-1 t-3", 1))
+        self.newcomer, _ = world.enter(protocols=says("t"), pause_ms=pause_ms)
+        world.join(ids[0], protocols=says("t", "t-0 t-2", 1), pause_ms=pause_ms)
+        world.join(ids[1], protocols=says("t", "t-1 t-3", 1), pause_ms=pause_ms)
         self.revoking, self.keeping = ids
         assert world.group().generation == 2
         assert world.group().leader == self.revoking
@@ -186,6 +186,49 @@ def test_leader_that_rejoins_blind_during_the_hold_waits_like_the_others() -> No
     a.assign(revoking=b"t-0 t-2", keeping=b"t-1")
     assert joined(a.world.join(a.revoking, protocols=says("t", "t-0 t-2", 2), reason="blind")).skip_assignment
     assert a.world.sync(a.revoking).is_waiting
+
+
+# -- members that join no more than once in a while (librdkafka), unless they have revoked something
+
+
+def test_member_revokes_when_the_others_would_join_again_at_once() -> None:
+    a = Round(pause_ms=700)
+    others = [a.world.sync(a.keeping), a.world.sync(a.newcomer)]
+    revoking = a.assign()
+    a.world.advance(699)
+    assert revoking.is_waiting
+    a.world.advance(1)
+    assert synced(revoking).assignment == b"t-0"
+    assert all(answer.is_waiting for answer in others)
+    a.world.join(a.revoking, protocols=says("t", "t-0", 2))
+    assert [answer.error for answer in others] == [ErrorCode.REBALANCE_IN_PROGRESS] * 2
+
+
+def test_member_that_must_revoke_and_syncs_late_waits_too() -> None:
+    a = Round(pause_ms=700)
+    a.assign(revoking=b"t-0 t-2", keeping=b"t-1")
+    late = a.world.sync(a.keeping)
+    assert late.is_waiting
+    a.world.advance(700)
+    assert synced(late).assignment == b"t-1"
+
+
+def test_the_others_wait_for_the_hold_from_then_on() -> None:
+    a = Round(pause_ms=700)
+    held = a.world.sync(a.keeping)
+    a.assign()
+    a.world.advance(700 + HOLD_MS - 1)
+    assert held.is_waiting
+    a.world.advance(1)
+    assert synced(held).assignment == b"t-1 t-3"
+    released = [event for event in a.world.events if isinstance(event, SyncsReleased)]
+    assert [(each.released, each.is_holding) for each in released] == [((a.revoking,), True), ((a.keeping,), False)]
+
+
+def test_round_that_is_older_than_the_pause_revokes_at_once() -> None:
+    a = Round(pause_ms=700)
+    a.world.advance(700)
+    assert synced(a.assign()).assignment == b"t-0"
 
 
 # -- what is no cooperative round

@@ -142,11 +142,22 @@ def test_held_sync_responses_grant_no_partition_before_they_are_sent() -> None:
     story.joined("c").opened("member_joined", "c").kept("a").kept("b").formed().stored(a={0, 1}, b={4, 5})
     fields = {"revoking": ["a"], "is_holding": True, "held": ["b", "c"]}
     story.put("revocations_awaited", "partitions_to_revoke", "a", **fields)
-    story.after(1_000).put("syncs_released", "sync_hold_over")
+    story.after(1_000).put("syncs_released", "sync_hold_over", released=["b", "c"])
     running = story.report().running
     assert running is not None
     new = next(gap for gap in running.gaps if gap.partition.partition == 5)
     assert (new.after, new.duration_ms) == ("b", 1_000)
+
+
+def test_member_that_revokes_later_owns_what_it_was_assigned_when_it_is_answered() -> None:
+    story = Story().stable(a={0, 1, 2, 3}, b={4})
+    story.joined("c").opened("member_joined", "c").kept("a").kept("b").formed().stored(a={0, 1, 5}, b={4})
+    fields = {"revoking": ["a"], "is_holding": True, "is_delayed": True, "held": ["a", "b", "c"]}
+    story.put("revocations_awaited", "partitions_to_revoke", "a", **fields)
+    story.after(400).put("syncs_released", "partitions_to_revoke", "a", released=["a"], is_holding=True).after(1_000)
+    running = story.report().running
+    assert running is not None
+    assert [(gap.partition.partition, gap.after, gap.duration_ms) for gap in running.gaps] == [(5, "a", 400)]
 
 
 def test_member_that_was_held_and_sent_back_to_join_never_owned_what_it_was_assigned() -> None:
