@@ -487,10 +487,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if waits and (not is_long or (intervals < LATE_INTERVALS and pace is not None and pace.is_timer)):
                 parked.has_commit = True
                 return True
-            learns = is_commit and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms)
+            is_back = is_commit and self._is_back_in_time(announcement, parked, now_ms)
+            learns = is_commit and not is_back and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms)
             if follower is Follower.HEARTBEAT:
                 result = self._alive
-            elif not learns and (is_long or (is_commit and not self._is_repeated(parked, now_ms))):
+            elif not learns and (is_long or is_back or (is_commit and not self._is_repeated(parked, now_ms))):
                 result = self._alive
                 self._lose(announcement, parked)
         if follower is Follower.COMMIT and not parked.interval.is_repeated:
@@ -539,18 +540,31 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         can_repeat: bool = False,
     ) -> None:
         """Answer a heartbeat; one without an error, if it may be, so that its client sends it again soon."""
-        error = ErrorCode.NONE
-        if can_repeat and not result.error and now_ms <= (parked.repeat_until_ms or 0):
-            error = parked.interval.error_for_repeat(now_ms) if self._is_repeated(parked, now_ms) else error
+        error = self._repeat_error(parked, now_ms) if can_repeat and not result.error else ErrorCode.NONE
         self._remove(parked)
         parked.interval.answered(now_ms, is_for_repeat=bool(error))
         if parked.has_commit and (pace := self._paces.get(parked.heartbeat.member_id)) is not None:
             pace.answered(now_ms)
         parked.answer(self._answer_with(error) if error else result)
 
+    def _repeat_error(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> ErrorCode:
+        """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE."""
+        may_end_so = self._is_repeated(parked, now_ms) and now_ms <= (parked.repeat_until_ms or 0)
+        return parked.interval.error_for_repeat(now_ms) if may_end_so else ErrorCode.NONE
+
     def _is_repeated(self, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int) -> bool:
         """Whether an error has the client send a heartbeat again soon, and that is of use to its group."""
         return parked.interval.is_repeated and not self._has_unreachable(parked.heartbeat.group_id, now_ms)
+
+    def _is_back_in_time(
+        self, announcement: RoundAnnouncement, parked: ParkedClassicHeartbeat[HeartbeatT, AnswerT], now_ms: int
+    ) -> bool:
+        """Whether a client would send its heartbeat again before the last member comes that is not reached yet."""
+        if not self._repeat_error(parked, now_ms):
+            return False
+        others = (self._interval_of(each, now_ms) for each in announcement.unreached)
+        back_ms = now_ms + parked.interval.repeats_after_ms()
+        return any(back_ms <= each.next_ms(now_ms, is_parked=False) for each in others)
 
     def _remove(self, parked: ParkedHeartbeat[HeartbeatT, AnswerT]) -> None:
         parked.parking = None

@@ -132,6 +132,8 @@ class HeartbeatInterval:
 
     def next_ms(self, now_ms: int, *, is_parked: bool) -> int:
         """Return when the next heartbeat is expected; if one is parked, where that is answered now."""
+        if self._last is LastHeartbeat.REPEATED and not is_parked:
+            return max(now_ms, self.answered_ms + self.repeats_after_ms(self._repeats - 1))
         if self.pace is not ClientPace.FROM_ANSWER:
             last_ms = self.arrived_ms
         else:
@@ -172,14 +174,15 @@ class HeartbeatInterval:
 
         A client's session lasts from the last success, so one is due in each third of the session: in the whole
         intervals of it since the generation began. Then the members of a group are not parked at the same time, and
-        the next heartbeat comes when it would have come without parking. A third that is shorter than two intervals is
-        not worth it.
+        the next heartbeat comes when it would have come without parking. One that succeeded by itself shortly before
+        needs no other. A third that is shorter than two intervals is not worth it.
         """
         third_ms, interval_ms = session_timeout_ms // 3, self.usual_ms
         if not self._habits.repeat_error or interval_ms < LEAST_REPEATED_MS or third_ms < 2 * interval_ms:
             return None
-        whole_ms = third_ms // interval_ms * interval_ms
-        return self._begun_ms + ((self.alive_ms - self._begun_ms) // whole_ms + 1) * whole_ms
+        # Intervals are learnt some milliseconds too long: the last one that fits must not be lost to that.
+        whole_ms = third_ms * 21 // 20 // interval_ms * interval_ms
+        return self._begun_ms + ((self.alive_ms - self._begun_ms + whole_ms // 3) // whole_ms + 1) * whole_ms
 
     def error_for_repeat(self, now_ms: int) -> ErrorCode:
         """Return the error with which to end a wait now so that the client sends the heartbeat again soon, or NONE.
@@ -189,9 +192,13 @@ class HeartbeatInterval:
         next_ms = (
             self.interval_ms if self.pace is ClientPace.FROM_ANSWER else self.arrived_ms + self.interval_ms - now_ms
         )
-        repeats_after_ms = self._habits.repeats_after_ms
-        repeat_ms = repeats_after_ms[min(self._repeats, len(repeats_after_ms) - 1)]
-        return ErrorCode.NONE if next_ms < max(NEXT_IS_NEAR_MS, repeat_ms) else self._habits.repeat_error
+        is_near = next_ms < max(NEXT_IS_NEAR_MS, self.repeats_after_ms())
+        return ErrorCode.NONE if is_near else self._habits.repeat_error
+
+    def repeats_after_ms(self, repeats: int | None = None) -> int:
+        """Return how soon its client sends a heartbeat again that ends with an error, after so many in a row."""
+        habit = self._habits.repeats_after_ms
+        return habit[min(self._repeats if repeats is None else repeats, len(habit) - 1)]
 
     def answered(self, now_ms: int, *, is_for_repeat: bool = False) -> None:
         """A heartbeat that waited is answered, perhaps with an error after which its client sends it again."""

@@ -310,6 +310,20 @@ def test_a_client_of_which_nothing_is_known_gets_no_error() -> None:
         assert group.answers["m"] == [Answer(ErrorCode.NONE, is_quiet=True)]
 
 
+@pytest.mark.parametrize(("other_ms", "answer"), [(2_900, ErrorCode.REQUEST_TIMED_OUT), (100, REJOIN.error)])
+def test_a_member_that_commits_reads_on_if_it_is_back_before_the_last_one(other_ms: int, answer: ErrorCode) -> None:
+    """Else it stands still for up to an interval, until the others learn of the round."""
+    group = settled(JAVA)
+    group.parking.committed("m", group.now_ms)
+    group.advance(200)
+    group.parking.committed("m", group.now_ms)  # a program waits for its commits
+    group.parking.begin("other", group.now_ms + other_ms - INTERVAL_MS)
+    group.parking.announce("g", {"m", "other"}, frozenset({"m", "other"}), group.now_ms + 60_000, group.now_ms)
+    group.change(REJOIN, is_gathering=True)
+    commit(group, JAVA)
+    assert group.answers["m"] == [Answer(answer)]
+
+
 COMMIT_MS = 5_000
 
 

@@ -291,6 +291,36 @@ def test_a_success_is_due_in_whole_intervals_since_the_generation_began() -> Non
     assert interval.repeat_until_ms(14_000) == 700 + 8_000
 
 
+@pytest.mark.parametrize("late_ms", [0, 3, 100])
+def test_a_success_is_due_no_interval_earlier_where_heartbeats_come_a_little_late(late_ms: int) -> None:
+    """By default each third of a session has five; with four, a deploy at a pace of 12 s found no member in reach."""
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("kgo", "v1.22.2"))
+    interval.begin(0)
+    interval.beat(3_000 + late_ms, SESSION_MS)
+    assert interval.repeat_until_ms(SESSION_MS) == 5 * (3_000 + late_ms)
+
+
+def test_a_heartbeat_that_succeeds_by_itself_makes_another_success_unnecessary() -> None:
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("apache-kafka-java", "4.3.1"))
+    interval.begin(0)
+    interval.beat(3_000, SESSION_MS)
+    interval.answered(9_999)
+    assert interval.repeat_until_ms(SESSION_MS) == 15_000
+    interval.answered(10_000)
+    assert interval.repeat_until_ms(SESSION_MS) == 30_000
+
+
+def test_the_next_heartbeat_of_a_client_that_sends_one_again_is_expected_then() -> None:
+    interval = HeartbeatInterval(0)
+    interval.note_software(software_named("apache-kafka-java", "4.3.1"))
+    interval.begin(0)
+    interval.beat(3_000, SESSION_MS)
+    interval.answered(3_500, is_for_repeat=True)
+    assert interval.next_ms(3_510, is_parked=False) == 3_500 + 120
+
+
 def test_kgo_that_commits_is_not_parked_when_a_success_is_due_as_no_error_may_end_that_wait() -> None:
     interval = HeartbeatInterval(0)
     interval.note_software(software_named("kgo", "v1.22.2"))
