@@ -61,9 +61,10 @@ def sections(text: str) -> dict[str, str]:
 
 
 def page(document: dict[str, Any], before: str = "") -> str:
-    """Return the page; `before` is the page as it was, whose other sections stay, if there are such rows still."""
-    order = list(dict.fromkeys(roll_table.SECTION if row in roll_table.ROWS else row for row in ROWS))
-    known = {name: text for name, text in sections(before).items() if name in order}
+    """Return the page; `before` is the page as it was: its other sections stay, those that are no rows at the end."""
+    known = sections(before)
+    rows = (roll_table.SECTION if row in roll_table.ROWS else row for row in ROWS)
+    order = list(dict.fromkeys([*rows, *known]))
     for row, lines in groupby(document["results"], key=lambda each: each["row"]):
         found = list(lines)
         text = ROW_HEAD.format(row=row, day=found[0]["at"][:10]) + "".join(map(line, found))
