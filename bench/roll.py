@@ -156,9 +156,10 @@ def unowned_s(members: Sequence[Member], start_s: float, end_s: float) -> float:
 
 def roll(group: Group, cell: Cell, turn_s: float, quick: bool, until_s: float) -> list[float]:
     """Close and restart each member, or kill one and restart it; return the partition-seconds of each time."""
+    # Before its first round, so that each group is closed at the same phase of its heartbeats.
+    group.await_(partial(_is_past, time.monotonic() + turn_s), "the others have their turn", 60)
     members = [group.start(make, **cell.settings(make)) for make in cell.makes]
     group.calm(4, until_s - time.monotonic())
-    group.await_(partial(_is_past, time.monotonic() + turn_s), "the others have their turn", 60)
 
     def replaced(index: int, end: Callable[[Member], None]) -> float:
         start_s, make = time.monotonic(), cell.makes[index]
