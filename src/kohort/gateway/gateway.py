@@ -93,6 +93,7 @@ class Gateway:
         self._answers, self._requests = None, dict[GroupProtocol, ParkedRequests]()
         if policies.parks or may_park:
             self._answers = ParkedAnswers(self.groups, repeats, updates, self.edge.interrupts, signals)
+            syncs.is_awaited = self._answers.parking.is_awaited
             self._requests = {each: ParkedRequests(each, self.timers, updates) for each in EPOCH_PROTOCOLS}
         self.instances = Instances(
             instance_id, self.groups, self.policies.fallbacks, self._answers, self._requests, self.timers, self.clock

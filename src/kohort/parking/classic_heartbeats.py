@@ -305,6 +305,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             interval.committed(now_ms)
         self._pace_of(member_id, now_ms).committed(now_ms, is_in_round=is_in_round)
 
+    def is_awaited(self, member_id: str, now_ms: int) -> bool:
+        """Whether a program waits for the answer to a commit that its member sends now, as far as is known."""
+        pace = self._paces.get(member_id)
+        return pace is not None and pace.is_of_a_user(now_ms)
+
     def _has_unreachable(self, group_id: str, now_ms: int) -> bool:
         """Whether a member of a group learns of a round by its next heartbeat only, as it commits that often."""
         members = self._unreachable.get(group_id)

@@ -99,6 +99,22 @@ def test_commit_behind_a_withheld_sync_is_carried_out() -> None:
     assert answers(follower.peer) == []
 
 
+def test_a_program_that_waits_for_its_commit_waits_for_no_later_revocation() -> None:
+    desk = group_desk(kohort_group_sync_hold_ms=1_000)
+    leader, follower = stable_group(desk)
+    coordinator = desk.node.coordinator
+    group = coordinator.partitions[coordinator.partition_of("g")].shard.groups["g"]
+    group.is_withholding = group.is_revoking_later = True
+    group.revoking = {leader.member_id}
+    for member in (leader, follower):
+        member.peer.send(member.sync_request(), 5)
+    for _ in range(2):  # no timer is as fast
+        assert answers(leader.peer) == []
+        desk.advance(100)
+        follower.peer.send(follower.commit_request(0, 11), 9)
+    assert answers(leader.peer) == ["SyncGroupResponse"]
+
+
 def test_a_heartbeat_that_would_be_parked_is_answered_for_the_commit_that_overtook_it() -> None:
     desk = group_desk(kohort_group_sync_hold_ms=1_000, kohort_group_heartbeat_park=True)
     leader, follower = stable_group(desk)

@@ -12,6 +12,7 @@ from kohort.gateway.apis.api import ConnectionApi, GroupApi
 from kohort.gateway.apis.connection_state import Command, Connection, Rooms
 from kohort.gateway.apis.routes import APIS, abandon_request, observe_request
 from kohort.gateway.holding.parked_answers import ParkedAnswer
+from kohort.gateway.holding.waiting_answers import WithheldSync
 from kohort.gateway.policies.policies import Treatment
 from kohort.gateway.relay.frame_cutter import LENGTH_BYTES
 from kohort.gateway.relay.relay import Exchange, RequestHead, encode_answer
@@ -126,8 +127,9 @@ class ConnectionTraffic:
         parked = self._connection.waiting
         assert parked is not None, "what waits was noted"
         follower = Follower.OTHER
-        if isinstance(parked, ParkedAnswer) and behind is not None:
-            follower = follower_of(parked.heartbeat, self._command_of(behind, now_ms), CommitOffsets)
+        if isinstance(parked, ParkedAnswer | WithheldSync) and behind is not None:
+            sent = parked.heartbeat if isinstance(parked, ParkedAnswer) else parked.command
+            follower = follower_of(sent, self._command_of(behind, now_ms), CommitOffsets)
         return parked.followed(follower, now_ms)
 
     def closed(self, unanswered: tuple[Exchange, ...], now_ms: int, *, is_by_client: bool) -> None:

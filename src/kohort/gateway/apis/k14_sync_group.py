@@ -52,7 +52,9 @@ def answer(
     waits = observe_answer(groups, command, message, exchange.head.api_version, now_ms)
     if not waits or not connection.can_answer_wait(exchange, command, now_ms):
         return frame
-    connection.waiting = connection.rooms.withheld_syncs.withhold(exchange, command, frame, now_ms)
+    is_overtaken = connection.software.habits.matches_by_id
+    withheld_syncs = connection.rooms.withheld_syncs
+    connection.waiting = withheld_syncs.withhold(exchange, command, frame, now_ms, is_overtaken=is_overtaken)
     if connection.waiting is None:
         return frame
     connection.rooms.policies.counters.syncs += 1

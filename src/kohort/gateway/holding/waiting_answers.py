@@ -9,6 +9,7 @@ coordinator's own answer to the repeated request has them join the second round 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kohort.gateway.observing.observed_groups import ObservedGroups
@@ -80,8 +81,19 @@ class WaitingAnswer:
         self._repeats.timers.disarm(self)
 
 
+IsAwaited = Callable[[str, int], bool]
+"""Takes a member and the time; whether a program waits for the answer to a commit that it sends now."""
+
+
 class WithheldSync(WaitingAnswer):
     """The withheld answer to one SyncGroup."""
+
+    def __init__(
+        self, repeats: RequestRepeats, exchange: Exchange, command: Sync, frame: Buffer, is_awaited: IsAwaited
+    ) -> None:
+        super().__init__(repeats, exchange, command.group_id, frame)
+        self.command = command
+        self._is_awaited = is_awaited
 
     def end(self, error: ErrorCode) -> None:
         """Send the assignment, or the coordinator's own answer once the round has begun there."""
@@ -93,23 +105,35 @@ class WithheldSync(WaitingAnswer):
             self.repeat_soon()
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
-        """A request arrived behind it: the member gets its assignment."""
-        del follower, now_ms
-        self.answer_now()
-        return False
+        """A request arrived behind it: return whether it stays withheld. For another than a commit it ends.
+
+        A program that waits for its commit is not to wait for members that would revoke later.
+        """
+        if follower is not Follower.COMMIT:
+            self.answer_now()
+        elif self._is_awaited(self.command.member_id, now_ms):
+            self._repeats.groups.revoke_now(self.group_id, now_ms)
+        return not self.exchange.is_answered
 
 
 class WithheldSyncs:
     """The withheld answers of all groups."""
 
     def __init__(self, repeats: RequestRepeats) -> None:
+        self.is_awaited: IsAwaited = _is_never_awaited
         self._repeats = repeats
         self._syncs: dict[tuple[str, str], WithheldSync] = {}
 
-    def withhold(self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int) -> WithheldSync | None:
-        """Withhold the answer to a SyncGroup; None where it is to be sent now."""
+    def withhold(
+        self, exchange: Exchange, command: Sync, frame: Buffer, now_ms: int, *, is_overtaken: bool
+    ) -> WithheldSync | None:
+        """Withhold the answer to a SyncGroup; None where it is to be sent now.
+
+        With `is_overtaken` answers to commits go ahead of it, so that no program waits.
+        """
         self._repeats.clock.advance(now_ms)
-        withheld = WithheldSync(self._repeats, exchange, command.group_id, frame)
+        is_awaited = _is_never_awaited if is_overtaken else self.is_awaited
+        withheld = WithheldSync(self._repeats, exchange, command, frame, is_awaited)
         if not self._repeats.is_gathering(command.group_id):
             self._syncs[command.group_id, command.member_id] = withheld
         elif exchange.frame:
@@ -124,3 +148,7 @@ class WithheldSyncs:
         withheld = self._syncs.pop((group_id, member_id), None)
         if withheld is not None:
             withheld.end(error)
+
+
+def _is_never_awaited(_member_id: str, _now_ms: int) -> bool:
+    return False

@@ -89,14 +89,15 @@ class GroupChanges:
                 error = effect.result.error
                 self.signals.sync_released(effect.to.group_id, effect.to.member_id, error, now_ms)
             elif isinstance(effect, Arm) and effect.timer.kind is TimerKind.HOLD:
-                self._timers.arm(effect.timer, effect.deadline_ms, partial(self._fire, effect.timer))
+                self._timers.arm(effect.timer, effect.deadline_ms, partial(self.fire, effect.timer))
             elif isinstance(effect, Announce):
                 self.signals.round_announced(effect, now_ms)
         for effect in decision:
             if isinstance(effect, Then) and self._happens_everywhere(effect.command):
                 self.predict(decide(self.shard, effect.command, now_ms), now_ms)
 
-    def _fire(self, timer: Timer, now_ms: int) -> None:
+    def fire(self, timer: Timer, now_ms: int) -> None:
+        """Predict what a timer does that ends."""
         self.predict(decide(self.shard, TimerFired(timer), now_ms), now_ms)
         self.signals.group_changed(timer.group_id, now_ms)
 

@@ -35,6 +35,7 @@ from kohort.group.events import (
     StoredMember,
     SyncReceived,
 )
+from kohort.group.group_timers import hold_timer
 from kohort.group.shard import apply
 from kohort.group.streams.group import StreamsGroup
 from kohort.group.streams.heartbeat import StreamsHeartbeat
@@ -180,6 +181,12 @@ class ObservedGroups:
         # The first of them was faster than this answer.
         revoking = self._changes.revoking.get(group.group_id)
         return group.is_gathering and revoking is not None and member_id not in revoking | group.awaiting_join
+
+    def revoke_now(self, group_id: str, now_ms: int) -> None:
+        """A program waits behind members that would revoke later: they are to revoke now."""
+        group = self.group(group_id)
+        if group is not None and group.is_revoking_later:
+            self._changes.fire(hold_timer(group_id, group.generation), now_ms)
 
     # Heartbeat and LeaveGroup
 

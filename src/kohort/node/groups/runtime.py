@@ -47,7 +47,7 @@ from kohort.group.events import (
     RoundAnnounced,
     TargetStored,
 )
-from kohort.group.group_timers import Timer, TimerKind
+from kohort.group.group_timers import Timer, TimerKind, hold_timer
 from kohort.group.results import ConsumerHeartbeatResult, HeartbeatResult, Result, SyncResult
 from kohort.group.shard import Shard, apply
 from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult
@@ -288,10 +288,16 @@ class Runtime:
     # -- commits, which are many
 
     def note_commit(self, hosted: OffsetsPartition, command: CommitOffsets) -> None:
-        """Note when a member commits; in a round it may do so since it revokes partitions."""
+        """Note when a member commits; in a round it may do so since it revokes partitions.
+
+        Where a program waits for that, and its member for those that would revoke later, they revoke now.
+        """
         group = hosted.shard.groups.get(command.group_id)
         if isinstance(group, ClassicGroup):
             now_ms = self._clock.now_ms
+            is_behind = group.is_revoking_later and command.member_id in group.awaiting_sync
+            if is_behind and self.classic_parking.is_awaited(command.member_id, now_ms):
+                self.run(hosted, TimerFired(hold_timer(group.group_id, group.generation)), None)
             self.classic_parking.committed(command.member_id, now_ms, is_in_round=group.is_gathering)
 
     def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:

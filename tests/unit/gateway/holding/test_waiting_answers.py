@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from struct import pack
+from struct import pack, unpack
 
 from tests.unit.wire.responses import encode_response
 
@@ -22,6 +22,8 @@ from kohort.wire.messages import (
     ApiVersionsRequest,
     JoinGroupRequest,
     JoinGroupResponse,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
     SyncGroupRequest,
     SyncGroupResponse,
 )
@@ -87,10 +89,10 @@ def assignment(*partitions: int) -> bytes:
     return encode_assignment(Assignment([TopicPartition("t", each) for each in partitions]))
 
 
-def members_of_two_rounds(*owned: int, software: str = "kohort") -> tuple[Member, Member]:
+def members_of_two_rounds(*owned: int, software: str = "kohort", leads: str = "") -> tuple[Member, Member]:
     """Return the leader, which must revoke, and another member, which must if it `owned` any; both have synced."""
     gateway = Gateway(group_settings(Config()), lambda *_: None, policies=EVERYTHING_PARKED)
-    leader, waiting = Member(gateway, "a", software), Member(gateway, "b", software)
+    leader, waiting = Member(gateway, "a", leads or software), Member(gateway, "b", software)
     leader.join()
     leader.joined(1, "a")
     leader.sync(1, a=(0, 1))
@@ -123,6 +125,37 @@ def test_a_member_of_librdkafka_revokes_when_the_others_would_join_again_at_once
     assert (leader.last_answer(), waiting.last_answer()) == (None, None)
     waiting.gateway.tick(START_MS + 1_000)
     assert (leader.last_answer(), waiting.last_answer()) == (ErrorCode.NONE, None)
+
+
+def has_assignment(member: Member, number: int) -> bool:
+    """Whether a member's client has the answer to a request of this number."""
+    return any(unpack(">i", frame[4:8]) == (number,) for frame in member.to_client)
+
+
+def test_a_program_that_waits_for_its_commit_waits_for_no_later_revocation() -> None:
+    leader, waiting = members_of_two_rounds(software="librdkafka", leads="apache-kafka-java")
+    leader.synced(0)
+    waiting.synced()
+    sync = leader.sent
+    for later_ms in (100, 200):  # no timer is as fast
+        assert not has_assignment(leader, sync)
+        leader.now_ms = START_MS + later_ms
+        leader.send(OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=2, member_id="a"), 7)
+    assert has_assignment(leader, sync)
+
+
+def test_a_commit_that_is_answered_ahead_of_a_withheld_sync_changes_nothing() -> None:
+    leader, waiting = members_of_two_rounds(software="librdkafka")
+    leader.synced(0)
+    waiting.synced()
+    syncs = leader.sent, waiting.sent
+    for later_ms in (100, 200, 300):
+        waiting.now_ms = START_MS + later_ms
+        waiting.send(OffsetCommitRequest(group_id="g", generation_id_or_member_epoch=2, member_id="b"), 7)
+        waiting.answered(OffsetCommitResponse(), 7)
+        assert has_assignment(waiting, waiting.sent)
+    assert not has_assignment(leader, syncs[0])
+    assert not has_assignment(waiting, syncs[1])
 
 
 def test_a_withheld_sync_is_repeated_until_the_coordinator_has_seen_the_round() -> None:
