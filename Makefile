@@ -32,8 +32,8 @@ types: .venv/dev
 unit: .venv/dev
 	$(BIN)/python -m pytest -q -n 2 tests/tidy tests/unit -m "not spark and not interop"
 
-properties: .venv/dev ## properties over ten times the inputs of make test, and a generated fleet; more: make properties EXAMPLES=1000
-	KOHORT_EXAMPLES=$(or $(EXAMPLES),400) $(BIN)/python -m pytest -q -n 2 --timeout=1800 tests/properties tests/quality/test_fleet_findings.py
+properties: .venv/dev ## ten times the inputs of make test for properties and worlds of services, and a generated fleet; more: make properties EXAMPLES=1000
+	KOHORT_EXAMPLES=$(or $(EXAMPLES),400) $(BIN)/python -m pytest -q -n 2 --timeout=1800 tests/properties tests/quality/test_fleet_findings.py tests/sim/test_process_worlds.py
 
 museum: .venv/dev ## how many seeds the simulator needs to find each bug that others shipped, into docs/museum.md
 	$(BIN)/python -m tests.quality

@@ -1,4 +1,4 @@
-"""How many inputs a property gets: a part of them in `make test`, many times as many in `make properties`.
+"""How many inputs a property gets, and how many worlds a service: ten times as many in `make properties`.
 
 Inputs differ from run to run, so that what one run does not draw, another one or the night does.
 """

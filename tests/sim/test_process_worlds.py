@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from random import Random
 
+from tests.depth import examples
 from tests.sim.process_programs import (
     COMING,
     FAILING,
@@ -25,17 +26,19 @@ REPEATED_S = 0.11
 """What finished so long before a kill is committed: 100 ms pass between two commits, and less than 10 until it is."""
 
 
-@kohort.sim.world(seeds=20, faults=FAILING, keys=key_of)
+@kohort.sim.world(seeds=examples(25), faults=FAILING, keys=key_of)
 def test_whatever_fails_each_record_is_handled_and_each_key_in_order(world: World) -> None:
     whatever_fails(world)
 
 
-@kohort.sim.world(seeds=20, faults=COMING, keys=key_of)
+@kohort.sim.world(seeds=examples(25), faults=COMING, keys=key_of)
 def test_where_members_only_come_and_go_each_record_is_handled_once(world: World) -> None:
     members_come_and_go(world)
 
 
-@kohort.sim.world(seeds=[*range(8), 105, 249], faults=FAILING, keys=key_of, topics={"orders": 4, "copies": 2})
+@kohort.sim.world(
+    seeds=[*range(examples(15)), 105, 249], faults=FAILING, keys=key_of, topics={"orders": 4, "copies": 2}
+)
 def test_whatever_fails_each_record_has_one_copy(world: World) -> None:
     service = Service(world, how={"exactly_once": True})
     service.start()
@@ -56,7 +59,7 @@ def test_whatever_fails_each_record_has_one_copy(world: World) -> None:
         loop.close()
 
 
-@kohort.sim.world(seeds=[*range(9), 38], faults=FAILING, keys=key_of, topics={"orders": 4, "retry": 2})
+@kohort.sim.world(seeds=[*range(examples(15)), 38], faults=FAILING, keys=key_of, topics={"orders": 4, "retry": 2})
 def test_what_waits_in_a_retry_topic_is_handled_whatever_fails(world: World) -> None:
     calls: Counter[tuple[str, int, int]] = Counter()
     handled: set[tuple[str, int, int]] = set()
@@ -130,7 +133,7 @@ def test_the_first_dead_letter_waits_for_a_broker_that_is_down(world: World) -> 
     assert world.end_offsets[TopicPartition("letters", 0)] == 1
 
 
-@kohort.sim.world(seeds=20, faults=None, keys=key_of, instances=3)
+@kohort.sim.world(seeds=examples(25), faults=None, keys=key_of, instances=3)
 def test_a_kill_repeats_what_ran_and_what_finished_within_a_commit(world: World) -> None:
     service, random = Service(world), Random(world.seed)
     service.start()
@@ -150,7 +153,7 @@ def test_a_kill_repeats_what_ran_and_what_finished_within_a_commit(world: World)
     service.check_repeats(REPEATED_S)
 
 
-@kohort.sim.world(seeds=5, faults=None, instances=1)
+@kohort.sim.world(seeds=examples(8), faults=None, instances=1)
 def test_a_kill_of_a_fast_service_repeats_what_ran_and_little_more_than_a_hundred_records(world: World) -> None:
     service, random = Service(world, slowest_s=0.001, how={"concurrency": 20}), Random(world.seed)
     service.start()
