@@ -3,7 +3,7 @@
 Three sets of tasks of one member: A is what it was granted, P what it was asked to give back, T its target.
 
  STABLE            has what its epoch grants. It steps when the target's epoch is another one.
- UNREVOKED_TASKS   must give back P. It steps once it reports to own nothing of P; its epoch stays until then.
+ UNREVOKED_TASKS   must give back P. It steps once it reports to own nothing of P, and is an epoch further at least.
  UNRELEASED_TASKS  has its target's epoch, but waits for tasks that others still have. It steps each time.
 
 A step retains A∩T, role by role. If the member may still own anything beyond, that is P, and all else waits. Otherwise
@@ -89,7 +89,8 @@ def _step(group: StreamsGroup, member: StreamsMember, owned: TasksByRole | None)
         granted.warmup - retained.warmup - to_standby,
     )
     if any(revoked) and (owned is None or overlap(owned, revoked)):
-        epoch = target_epoch if member.state is StreamsMemberState.UNKNOWN else member.epoch
+        has_given_back = member.state is StreamsMemberState.UNREVOKED_TASKS
+        epoch = target_epoch if member.state is StreamsMemberState.UNKNOWN else member.epoch + has_given_back
         return TaskStep(epoch, member.epoch, StreamsMemberState.UNREVOKED_TASKS, retained, revoked)
     assigned = AssignedTasks(
         {**retained.active, **dict.fromkeys(free.active, target_epoch)},

@@ -77,6 +77,16 @@ def test_task_is_active_at_the_next_owner_once_the_last_one_has_only_a_standby()
     assert (granted.state, granted.assigned) == (STABLE, AssignedTasks({("0", 0): 5}))
 
 
+def test_member_that_gave_back_what_it_was_asked_for_is_an_epoch_further_even_if_it_is_asked_for_more() -> None:
+    found = group(a=(active("0_0 0_1"), active("0_0")))
+    assert step(found, "a", active("0_0 0_1")).epoch == 4
+    apply(found, StreamsMemberTargetStored("g", "a", NO_TASKS, WHY))
+    apply(found, StreamsTargetStored("g", 6, 0, WHY))
+    asked = step(found, "a", active("0_0"))
+    assert (asked.epoch, asked.previous_epoch, asked.state, asked.pending.tasks) == (5, 4, UNREVOKED, active("0_0"))
+    assert step(found, "a", NO_TASKS).epoch == 6
+
+
 @pytest.mark.parametrize("copy", [standby, warmup])
 def test_copy_is_retained_until_its_task_is_free_and_becomes_active_in_one_step(
     copy: Callable[[str], TasksByRole],
