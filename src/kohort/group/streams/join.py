@@ -139,7 +139,10 @@ def subscribe(
     assert now_configured is not None, "there is a topology"
     epoch = replace(
         next_epoch(group, cause),
-        metadata_hash=group.metadata_hash if has_topology else topics_hash(topology, settings.image),
+        # Topics that change while the group is empty raise no epoch, which would store their hash.
+        metadata_hash=(
+            group.metadata_hash if has_topology and group.members else topics_hash(topology, settings.image)
+        ),
         validated_epoch=validated_epoch_of(now_configured),
         assignment_settings=assignment_settings_of(group_id, settings),
     )

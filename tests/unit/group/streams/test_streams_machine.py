@@ -327,6 +327,18 @@ def test_member_of_a_group_that_was_emptied_begins_with_its_newest_epoch() -> No
     assert world.join("b").result.member_epoch == epoch + 1
 
 
+def test_topics_that_changed_while_a_group_was_empty_raise_no_second_epoch_after_the_next_join() -> None:
+    world = StreamsWorld()
+    world.start("a")
+    world.send("a", -1)
+    world.change_topic("g-changelog", 3)
+    world.change_topic("words", 3)
+    world.join("b")
+    epoch = world.streams.epoch
+    world.advance(DELAY_MS)
+    assert world.streams.epoch == epoch
+
+
 def test_empty_group_is_deleted_with_all_its_records() -> None:
     world = StreamsWorld()
     world.start("a")
