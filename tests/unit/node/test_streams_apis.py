@@ -122,6 +122,13 @@ def test_join_makes_internal_topics_and_gets_tasks_after_the_initial_delay(versi
     )
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_answer_to_a_member_that_leaves_has_no_recovery_lag(version: int) -> None:
+    desk, _ = joined()
+    answer = beat(desk, version, member_epoch=-1)
+    assert (answer.error_code, answer.acceptable_recovery_lag_legacy, answer.acceptable_recovery_lag) == (0, 0, -1)
+
+
 def test_internal_topic_that_cannot_be_made_is_in_the_status() -> None:
     desk = Desk(kohort_partitions_max=60)
     desk.create("words", 8)

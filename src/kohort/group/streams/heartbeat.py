@@ -88,7 +88,7 @@ class StreamsHeartbeatResult(EpochHeartbeatResult):
     that `is_to_describe` is asked to upload the description of its topology.
     """
 
-    acceptable_recovery_lag: int = 0
+    acceptable_recovery_lag: int = -1
     task_offset_interval_ms: int = 0
     statuses: tuple[StreamsStatus, ...] = ()
     tasks: TasksByRole | None = None

@@ -168,7 +168,7 @@ def _response(result: StreamsHeartbeatResult, failures: Collection[str]) -> Stre
         member_id=result.member_id or "",
         member_epoch=result.member_epoch,
         heartbeat_interval_ms=result.heartbeat_interval_ms,
-        acceptable_recovery_lag_legacy=result.acceptable_recovery_lag,
+        acceptable_recovery_lag_legacy=max(result.acceptable_recovery_lag, 0),
         acceptable_recovery_lag=result.acceptable_recovery_lag,
         task_offset_interval_ms=result.task_offset_interval_ms,
         endpoint_information_epoch=result.endpoint_epoch,
