@@ -218,6 +218,8 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if not is_delayed and interval.is_cut_short(now_ms, session_timeout_ms):
                 can_wait = False
                 self._unreachable.setdefault(heartbeat.group_id, set()).add(member_id)
+            elif not is_delayed and interval.may_be_cut_short(now_ms):
+                can_wait &= not self._has_unreachable(heartbeat.group_id, now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None

@@ -160,10 +160,15 @@ class HeartbeatInterval:
         those of the members that are not parked, and an eager round waits for both. So would one whose session is due
         for a success, as no error may end that wait.
         """
-        if self.pace is not ClientPace.FROM_ANSWER or self.is_overtaken or now_ms - self.committed_ms >= NO_COMMIT_MS:
+        if not self.may_be_cut_short(now_ms):
             return False
         repeat_until_ms = self.repeat_until_ms(session_timeout_ms)
         return self.commits_often(now_ms) or repeat_until_ms is None or now_ms >= repeat_until_ms
+
+    def may_be_cut_short(self, now_ms: int) -> bool:
+        """Whether a commit would make the next heartbeat late if it ended the wait without an error."""
+        is_after_answer = self.pace is ClientPace.FROM_ANSWER and not self.is_overtaken
+        return is_after_answer and now_ms - self.committed_ms < NO_COMMIT_MS
 
     def committed(self, now_ms: int) -> None:
         """The member commits, while no round lasts."""

@@ -262,6 +262,24 @@ def test_the_first_heartbeat_of_kgo_is_parked_and_sent_again_for_a_commit(first_
     assert group.answers["m"] == [Answer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
 
 
+@pytest.mark.parametrize("is_committing", [True, False])
+def test_kgo_is_parked_beside_a_client_that_is_out_of_reach_only_if_no_commit_ends_that(is_committing: bool) -> None:
+    """No error ends its wait in such a group, and after a success its next heartbeat is an interval away."""
+    group = Group()
+    for member_id in ("kgo", "other"):
+        group.parking.begin(member_id, 0)
+    group.advance(COMMIT_MS)
+    if is_committing:
+        group.parking.committed("kgo", group.now_ms)
+    while group.now_ms < 3 * INTERVAL_MS:
+        group.advance(250)
+        group.parking.committed("other", group.now_ms)
+    other = group.heartbeat("other", "kafka-python")
+    assert other is not None
+    other.followed(Follower.COMMIT, group.now_ms)
+    assert (group.heartbeat("kgo", KGO) is None) is is_committing
+
+
 def test_a_member_is_answered_without_an_error_within_each_third_of_its_session() -> None:
     group, began_ms, quiet = settled(JAVA), 0, Answer(ErrorCode.NONE, is_quiet=True)
     began_ms = group.now_ms
