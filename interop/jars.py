@@ -32,6 +32,8 @@ CHANGED = {
     }
 }
 """What our Java programs say otherwise to the jars of a pom than to those of pom.xml."""
+TOGETHER = {"StreamsGroupLockstep": ("Lockstep",)}
+"""Which other Java programs one is compiled with, since it extends them."""
 LEAST_JAVA = 17
 SHORT = "512m"  # the heap of a tool that only looks something up
 
@@ -118,25 +120,26 @@ def has_compiler() -> bool:
 
 def compiled(name: str, folder: Path = HERE / "java", pom: str = "pom.xml") -> Path:
     """Return the folder with the classes of `NAME.java` in `folder`, compiling it against a pom's jars on first use."""
-    source = folder / f"{name}.java"
+    texts = {f"{each}.java": (folder / f"{each}.java").read_text() for each in (name, *TOGETHER.get(name, ()))}
     with_jars = name if pom == "pom.xml" else f"{name}-{_stem(pom)}"
-    target = cache() / "classes" / f"{with_jars}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    digest = hashlib.sha256("".join(texts.values()).encode()).hexdigest()
+    target = cache() / "classes" / f"{with_jars}-{digest[:12]}"
     if target.is_dir():
         return target
     if not has_compiler():
-        raise Unavailable(f"{source.name} needs a JDK, this Java runtime cannot compile: install one (default-jdk)")
+        raise Unavailable(f"{name}.java needs a JDK, this Java runtime cannot compile: install one (default-jdk)")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as part:
         # The compiler runs inside the one Java that was found, which need not have a javac beside it.
         path = ":".join(str(jar) for jar in sorted(jars(pom).glob("*.jar")))
-        text = source.read_text()
-        for before, after in CHANGED.get(pom, {}).items():
-            text = text.replace(before, after)
-        adapted = Path(part, source.name)
-        adapted.write_text(text)
+        for file, text in texts.items():
+            for before, after in CHANGED.get(pom, {}).items():
+                text = text.replace(before, after)
+            Path(part, file).write_text(text)
         line = [java(), "-m", "jdk.compiler/com.sun.tools.javac.Main", "-cp", path, "-d", f"{part}/classes"]
-        done = subprocess.run([*line, str(adapted)], capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 0, f"{source.name} does not compile:\n{done.stdout}{done.stderr}"
+        sources = [f"{part}/{file}" for file in texts]
+        done = subprocess.run([*line, *sources], capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, f"{name}.java does not compile:\n{done.stdout}{done.stderr}"
         try:
             Path(part, "classes").rename(target)
         except OSError:  # another process came first

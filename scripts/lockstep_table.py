@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.lockstep.cases import Difference
 from tests.lockstep.differences import PARTS, TABLE
+from tests.lockstep.streams_rules import STREAMS, StreamsDifference
 from tests.lockstep.transactions import TRANSACTIONS
 
 from kohort.model.setting import value_text
@@ -72,6 +73,15 @@ is asked on the wire, of a real broker and of ours, in all versions: offsets of 
 is refused (`tests/interop/test_side_by_side.py`).
 """
 
+STREAMS_HEAD = """\
+## Streams groups
+
+`make lockstep` feeds the coordinator of Apache Kafka 4.4 and ours the heartbeats of 200 random streams groups
+(KIP-1071), in virtual time: threads of several processes, dynamic and static, join, leave, miss answers and are
+evicted, commit offsets, standby tasks move, topics change, and the coordinator fails over. Answers, records and timers
+are compared. The tasks are dealt by one scripted assignor on both sides, and wait for no copy.
+"""
+
 AUTHORIZER = """\
 ## The authorizer
 
@@ -127,7 +137,7 @@ def _linked(text: str) -> str:
     return re.sub(r"\(decision (\d+)\)", link, text)
 
 
-def _ends(difference: Difference) -> str:
+def _ends(difference: Difference | StreamsDifference) -> str:
     if callable(difference.ends):
         return "at times"
     return "yes" if difference.ends else ""
@@ -154,6 +164,14 @@ def _lines() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for row in TRANSACTIONS:
         yield f"| {' | '.join((row.name, row.kafka, row.ours, row.reason, row.request))} |"
+    yield ""
+    yield STREAMS_HEAD
+    yield "| difference | Apache Kafka 4.4 | ours | why | the request that shows it | ends |"
+    yield "|---|---|---|---|---|---|"
+    for of_streams in STREAMS:
+        reason = _linked(of_streams.reason)
+        cells = (of_streams.name, of_streams.kafka, of_streams.ours, reason, of_streams.request, _ends(of_streams))
+        yield f"| {' | '.join(cells)} |"
     yield ""
     yield TASKS
     yield _linked(AUTHORIZER)

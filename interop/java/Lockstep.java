@@ -294,6 +294,7 @@ public class Lockstep {
             .withTopicPartition(new TopicPartition("__consumer_offsets", 0)))
             .withAuthorizerPlugin(Optional.empty()).build();
         groups = (GroupMetadataManager) MANAGER.get(shard);
+        prepare();
         for (JsonNode each : log) {
             CoordinatorRecord record = SERDE.deserialize(bytes(each.get(0)), bytes(each.get(1)));
             try {
@@ -305,6 +306,9 @@ public class Lockstep {
         for (String id : groups.groupIds()) sort(id);
         shard.onLoaded(new KRaftCoordinatorMetadataImage(image));
     }
+
+    /** Changes a coordinator that has no groups yet. */
+    void prepare() throws Exception { }
 
     static ByteBuffer bytes(JsonNode text) {
         return text.isNull() ? null : ByteBuffer.wrap(Base64.getDecoder().decode(text.asText()));
@@ -416,6 +420,12 @@ public class Lockstep {
                         ConsumerGroupHeartbeatRequestDataJsonConverter.read(q, v));
                     happen(result);
                     answer(ticket, ConsumerGroupHeartbeatResponseDataJsonConverter.write(result.response(), v));
+                }
+                case "streams" -> {
+                    var result = shard.streamsGroupHeartbeat(context(ApiKeys.STREAMS_GROUP_HEARTBEAT, v, client),
+                        StreamsGroupHeartbeatRequestDataJsonConverter.read(q, v));
+                    happen(result);
+                    answer(ticket, StreamsGroupHeartbeatResponseDataJsonConverter.write(result.response().data(), v));
                 }
                 case "commit" -> {
                     var result = shard.commitOffset(context(ApiKeys.OFFSET_COMMIT, v, client), commit(q));
@@ -546,13 +556,14 @@ public class Lockstep {
         return out;
     }
 
-    public static void main(String[] arguments) throws Exception {
+    public static void main(String[] arguments) throws Exception { new Lockstep().serve(); }
+
+    void serve() throws Exception {
         Security.insertProviderAt(new Seeded(), 1);
-        Lockstep lockstep = new Lockstep();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream output = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String line = input.readLine(); line != null; line = input.readLine()) {
-            output.println(JSON.writeValueAsString(lockstep.handle(JSON.readTree(line))));
+            output.println(JSON.writeValueAsString(handle(JSON.readTree(line))));
             output.flush();
         }
     }

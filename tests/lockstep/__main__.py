@@ -1,7 +1,8 @@
 """Feed Kafka's coordinators, authorizer and assignors and ours the same commands, questions and groups.
 
-    python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 10,000 groups,
-                                                    2,000 applications and streams groups of Kafka Streams,
+    python -m tests.lockstep                        100,000 steps, 50,000 of transactions, 16,000 of
+                                                    streams groups, 10,000 groups, 2,000 applications
+                                                    and streams groups of Kafka Streams,
                                                     100,000 questions about rights
     python -m tests.lockstep --seed 17 --trace      one seed, shrunk if it fails, with all that happens in it
     python -m tests.lockstep --seeds 50 --from 900 --keep-going
@@ -21,7 +22,7 @@ from multiprocessing import get_context
 from types import ModuleType
 
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, authorizer, streams_tasks, tasks, transactions
+from tests.lockstep import assignors, authorizer, streams_groups, streams_tasks, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import STEPS, Run, again, run, shrink, take
@@ -40,6 +41,9 @@ APPLICATIONS = 2_000
 SEEDS = -(-100_000 // STEPS)
 TRANSACTIONS = -(-50_000 // transactions.STEPS)
 """Seeds that the transaction coordinators are compared on."""
+
+STREAMS_GROUPS = 200
+"""Seeds that streams groups are compared on."""
 
 QUESTIONS = 130
 """Seeds that the authorizers are compared on: 100,000 questions."""
@@ -155,6 +159,30 @@ def transaction_steps(seeds: list[int]) -> int:
     return failures
 
 
+def streams_group_steps(seeds: list[int]) -> int:
+    """Compare streams groups, say what was found, and return how many seeds failed."""
+    began, steps, met, whole, failures = time.monotonic(), 0, Counter[str](), 0, 0
+    theirs = streams_groups.program()
+    try:
+        for seed in seeds:
+            found = streams_groups.run(theirs, seed)
+            steps, met, whole = steps + len(found.steps), met + found.met, whole + (found.ended is None)
+            if found.failure is not None:
+                failures += 1
+                short = streams_groups.shrink(theirs, found)
+                print(f"\nstreams groups, seed {seed}: {short.steps} suffice: {short.failure}\n")
+    finally:
+        theirs.close()
+    for name, times in met.most_common():
+        print(f"{times:9,}  {name}")
+    took = time.monotonic() - began
+    print(
+        f"streams groups: {steps:,} steps of {len(seeds)} seeds in {took:.0f} s, {whole} of them to the end, "
+        f"{sum(met.values()):,} listed differences, {failures} others"
+    )
+    return failures
+
+
 def questions(seeds: list[int]) -> int:
     """Compare the authorizers, say what was found, and return how many seeds failed."""
     began, answers, failures = time.monotonic(), Counter[str](), 0
@@ -198,6 +226,9 @@ def main() -> None:
         "--transactions", type=int, default=TRANSACTIONS, metavar="SEEDS", help=f"seeds ({TRANSACTIONS}); 0 for none"
     )
     parser.add_argument(
+        "--streams", type=int, default=STREAMS_GROUPS, metavar="SEEDS", help=f"seeds ({STREAMS_GROUPS}); 0 for none"
+    )
+    parser.add_argument(
         "--tasks", type=int, default=APPLICATIONS, metavar="APPLICATIONS", help=f"({APPLICATIONS:,}); 0 for none"
     )
     parser.add_argument(
@@ -208,6 +239,8 @@ def main() -> None:
         failures = coordinators(options)
         if options.seed is None and options.transactions:
             failures += transaction_steps(list(range(options.start, options.start + options.transactions)))
+        if options.seed is None and options.streams:
+            failures += streams_group_steps(list(range(options.start, options.start + options.streams)))
         if options.seed is None and options.questions:
             failures += questions(list(range(options.start, options.start + options.questions)))
         if options.seed is None and options.assignors:

@@ -34,8 +34,8 @@ class Outcome(NamedTuple):
 class Apache:
     """One shard of Kafka's coordinator."""
 
-    def __init__(self, pom: str = "pom.xml") -> None:
-        self._lines = JavaLines("Lockstep", pom=pom, heap=HEAP)
+    def __init__(self, pom: str = "pom.xml", program: str = "Lockstep") -> None:
+        self._lines = JavaLines(program, pom=pom, heap=HEAP)
         self.timers: dict[str, int] = {}
         self.tasks = 0
 

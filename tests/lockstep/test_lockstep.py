@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from interop.unavailable import Unavailable
-from tests.lockstep import assignors, authorizer, streams_tasks, tasks, transactions
+from tests.lockstep import assignors, authorizer, streams_groups, streams_tasks, tasks, transactions
 from tests.lockstep.apache import Apache
 from tests.lockstep.differences import TABLE
 from tests.lockstep.run import again, run, shrink
@@ -95,6 +95,33 @@ def test_unlisted_difference_of_transactions_fails_and_is_shrunk(
     failed = next(found for seed in range(5) if (found := transactions.run(kafkas_transactions, seed)).failure)
     short = transactions.shrink(kafkas_transactions, failed)
     assert len(short.steps) <= 5
+    assert short.failure is not None
+
+
+@pytest.fixture(scope="module")
+def kafkas_streams_groups() -> Iterator[Apache]:
+    try:
+        theirs = streams_groups.program()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    yield theirs
+    theirs.close()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_streams_groups_differ_only_as_listed(kafkas_streams_groups: Apache, seed: int) -> None:
+    found = streams_groups.run(kafkas_streams_groups, seed)
+    assert found.failure is None, found.failure
+    assert len(found.steps) == streams_groups.STEPS or found.ended
+
+
+def test_unlisted_difference_of_streams_groups_fails_and_is_shrunk(
+    kafkas_streams_groups: Apache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.lockstep.streams_groups.STREAMS", ())
+    failed = next(found for seed in range(5) if (found := streams_groups.run(kafkas_streams_groups, seed)).failure)
+    short = streams_groups.shrink(kafkas_streams_groups, failed)
+    assert len(short.steps) <= 4
     assert short.failure is not None
 
 
