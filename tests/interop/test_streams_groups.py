@@ -80,6 +80,29 @@ def test_standby_tasks_of_a_streams_group_are_shown_by_kafkas_tool(stage: Stage)
 
 
 @pytest.mark.lane(90)
+@pytest.mark.parametrize("broker", ["kohort"])
+@in_both_versions
+def test_counts_are_exact_while_tasks_become_standbys_and_standbys_become_active(stage: Stage, version: str) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+        entity = ("--entity-type", "groups", "--entity-name", streams.group_id)
+        tool(stage, CONFIG, *entity, "--alter", "--add-config", "streams.num.standby.replicas=1")
+        given.more()
+        running(streams.start(0, version=version))
+        given.await_counted(streams)
+        second = streams.start(1, version=version)
+        running(second)
+        given.more()
+        eventually(lambda: stateful_tasks(stage, streams), [PARTITIONS // 2] * 2, 120)
+        given.await_counted(streams)
+        second.stop()
+        given.more()
+        given.await_counted(streams)
+        eventually(lambda: stateful_tasks(stage, streams), [PARTITIONS], 60)
+        given.check_counted_once(streams)
+
+
+@pytest.mark.lane(90)
 @on_both
 @pytest.mark.capability("Kafka Streams", "streams groups: exactly_once_v2, two threads each, an instance is killed")
 def test_counts_are_written_once_in_a_streams_group_with_exactly_once(stage: Stage) -> None:
