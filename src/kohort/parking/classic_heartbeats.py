@@ -313,13 +313,16 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
         return pace is not None and pace.is_of_a_user(now_ms)
 
     def _has_unreachable(self, group_id: str, now_ms: int) -> bool:
-        """Whether a member of a group learns of a round by its next heartbeat only, as it commits that often."""
+        """Whether a member of a group learns of a round by its next heartbeat only, as it commits that often.
+
+        One commit shows nothing yet: that of a timer may come as soon after its member was first seen.
+        """
         members = self._unreachable.get(group_id)
         if not members:
             return False
         for member_id in list(members):
             interval = self._intervals.get(member_id)
-            if interval is None or not interval.commits_often(now_ms):
+            if interval is None or not (interval.has_committed_twice and interval.commits_often(now_ms)):
                 members.discard(member_id)
         if not members:
             del self._unreachable[group_id]

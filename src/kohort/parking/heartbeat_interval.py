@@ -94,7 +94,9 @@ class HeartbeatInterval:
     committed_ms: int = field(init=False)
     """When the member committed last, or was first seen."""
     commit_gap_ms: int = NO_COMMIT_MS
-    """The time between its last two commits."""
+    """The time between its last two commits; the first time since it was first seen."""
+    has_committed_twice: bool = False
+    _has_committed: bool = False
     interval_ms: int = 0
     """What was learnt; 0 when nothing is known."""
     _learnt: LearntInterval = LearntInterval.GUESSED
@@ -173,6 +175,7 @@ class HeartbeatInterval:
     def committed(self, now_ms: int) -> None:
         """The member commits, while no round lasts."""
         self.committed_ms, self.commit_gap_ms = now_ms, now_ms - self.committed_ms
+        self.has_committed_twice, self._has_committed = self._has_committed, True
 
     def repeat_until_ms(self, session_timeout_ms: int) -> int | None:
         """Return until when a heartbeat may end with an error after which its client sends it again; None: never.

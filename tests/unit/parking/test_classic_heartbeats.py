@@ -280,6 +280,23 @@ def test_kgo_is_parked_beside_a_client_that_is_out_of_reach_only_if_no_commit_en
     assert (group.heartbeat("kgo", KGO) is None) is is_committing
 
 
+@pytest.mark.parametrize("commits", [1, 2])
+def test_a_first_commit_soon_after_its_member_was_seen_does_not_keep_the_others_out_of_reach(commits: int) -> None:
+    """It may be one of a timer, which runs since the client was started."""
+    group = Group()
+    for member_id in ("new", "other"):
+        group.parking.begin(member_id, 0)
+    for _ in range(commits):
+        group.advance(1_000)
+        group.parking.committed("new", group.now_ms)
+    group.advance(INTERVAL_MS - group.now_ms)
+    assert group.heartbeat("new", KGO) is None
+    other = group.heartbeat("other", JAVA)
+    assert other is not None
+    other.followed(Follower.COMMIT, group.now_ms)
+    assert (group.answers["other"][-1].error is ErrorCode.REQUEST_TIMED_OUT) is (commits == 1)
+
+
 def test_a_member_is_answered_without_an_error_within_each_third_of_its_session() -> None:
     group, began_ms, quiet = settled(JAVA), 0, Answer(ErrorCode.NONE, is_quiet=True)
     began_ms = group.now_ms

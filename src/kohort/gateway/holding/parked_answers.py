@@ -182,7 +182,8 @@ class ParkedAnswers:
 
     def committed(self, command: CommitOffsets, now_ms: int) -> None:
         """A member sends a commit; in a round it may do so since it revokes partitions."""
-        is_in_round = self._repeats.is_gathering(command.group_id)
+        group = self._groups.group(command.group_id)
+        is_in_round = group is not None and (group.is_gathering or group.is_withholding)
         self.parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
 
     def event_applied(self, event: Event, _now_ms: int) -> None:

@@ -298,7 +298,8 @@ class Runtime:
             is_behind = group.is_revoking_later and command.member_id in group.awaiting_sync
             if is_behind and self.classic_parking.is_awaited(command.member_id, now_ms):
                 self.run(hosted, TimerFired(hold_timer(group.group_id, group.generation)), None)
-            self.classic_parking.committed(command.member_id, now_ms, is_in_round=group.is_gathering)
+            is_in_round = group.is_gathering or group.is_withholding
+            self.classic_parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
 
     def gather(self, hosted: OffsetsPartition, command: CommitOffsets, ticket: Ticket) -> None:
         """Gather a commit until this batch of input ends, or something else is asked of its partition."""
