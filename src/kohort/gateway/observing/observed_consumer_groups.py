@@ -19,7 +19,7 @@ from kohort.group.consumer.classic_members import classic_record
 from kohort.group.consumer.exit import session_timeout_ms
 from kohort.group.consumer.group import ConsumerGroup, ConsumerMember
 from kohort.group.consumer.join import change_of, member_record
-from kohort.group.consumer.reconcile import epochs_of, packed
+from kohort.group.consumer.reconcile import epochs_of, ids_of, packed
 from kohort.group.describe import DescribedConsumerGroup, DescribedConsumerMember
 from kohort.group.events import (
     ClassicMemberMetadata,
@@ -218,6 +218,11 @@ class ObservedConsumerGroups(ObservedEpochGroups[ConsumerGroup, ConsumerMember, 
         """
         if group.natives or not group.members or not _are_known(group):
             return
+        if then is not None:  # no round follows: members have their targets then, which are not in the traffic
+            for member in group.members.values():
+                if not member.pending:
+                    target = ids_of(member.assigned)
+                    self._apply(MemberTargetStored(group.group_id, member.member_id, target, cause), now_ms)
         due, member_ids = DowngradeIfDue(group.group_id, cause, then), tuple(group.members)
         self._changes.predict(tuple(decide_downgrade(group, due, now_ms, self._shard.settings)), now_ms)
         if self.group(group.group_id) is None:
