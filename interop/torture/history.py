@@ -218,7 +218,7 @@ class ServiceMember(Reader):
                     self.owned[each][-1].ended_s, self.owned[each][-1].why = at_s, why
             case {"event": "committing", "offsets": offsets}:
                 self.attempts.append(CommitAttempt(frozenset(map(int, offsets)), at_s))
-            case {"event": "committed" | "refused" as how}:
+            case {"event": "committed" | "refused" as how, "codes": _}:  # without: its start or its end was refused
                 self.attempts[-1].ended_s, self.attempts[-1].is_acked = at_s, how == "committed"
             case {"event": "turn"}:
                 self.turns.append(at_s)

@@ -24,7 +24,7 @@ def call(began_s: float, ended_s: float, offset: int, value: str, how: str = "ha
 
 def commit(sent_s: float, ended_s: float, offset: int, how: str = "committed") -> list[Line]:
     """Return the lines of a commit."""
-    return [(sent_s, "committing", {"offsets": {"0": offset}}), (ended_s, how, {})]
+    return [(sent_s, "committing", {"offsets": {"0": offset}}), (ended_s, how, {"codes": []})]
 
 
 def changed(at_s: float, how: str) -> list[Line]:
@@ -104,3 +104,9 @@ def test_the_next_owner_handles_again_only_what_could_not_be_committed_yet(
     lines: list[Line], broken: list[Name]
 ) -> None:
     assert found(lines, SECOND) == broken
+
+
+def test_a_service_that_ended_without_a_broker_has_no_commit_that_was_refused() -> None:
+    member = ServiceMember("s", "t")
+    take_lines(member, ['{"event": "refused", "error": "no broker", "at_s": 1.0}'])
+    assert (member.attempts, member.ended_s) == ([], 1.0)
