@@ -121,6 +121,9 @@ class CleanerAgainstModel(RuleBasedStateMachine):
     def restart(self, how: str) -> None:
         if how == "stop":
             self.log.close()
+        else:
+            # A pass that a kill stopped does nothing more: here its generator tidies up whenever it is collected.
+            self.disk = self.disk.clone()
         if how == "power":
             self.disk.lose_unflushed()
         self.log = PartitionLog.open(self.disk, DIRECTORY, CONFIG, self.now_ms)
