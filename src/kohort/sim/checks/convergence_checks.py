@@ -26,6 +26,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.cause import CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
+from kohort.parking.client_software import REPEAT_ERRORS
 from kohort.sim.checks.checker import Checker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers, active_in
@@ -221,7 +222,9 @@ class StandstillChecker(Checker):
         self._intervals_us: dict[str, dict[str, int]] = {}
         """By group and name, the time between two heartbeats that are not parked."""
         self._sent_us: dict[str, int] = {}
-        """By member's name, when its last heartbeat was sent, or its generation began."""
+        """By member's name, when its last heartbeat was sent for the first time, or its generation began."""
+        self._repeats: set[str] = set()
+        """The names of members whose last heartbeat was answered with an error after which they send it again."""
         self._waiting: set[str] = set()
         """The names of members whose JoinGroup or LeaveGroup is unanswered."""
         self._assigning_us = 0
@@ -332,12 +335,16 @@ class StandstillChecker(Checker):
             self._waiting.discard(member.name)
         if request == "SyncGroup" and error is ErrorCode.NONE:
             self._sent_us[member.name] = self.now_us
-        if error not in (ErrorCode.NONE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS):  # that error: send it again
+        if request == "Heartbeat" and error in REPEAT_ERRORS:
+            self._repeats.add(member.name)
+        else:
+            self._repeats.discard(member.name)
+        if error and error not in REPEAT_ERRORS:
             self._learn(member)
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Note its last heartbeat, and how long it took to join, or to leave."""
-        if request == "Heartbeat":
+        if request == "Heartbeat" and member.name not in self._repeats:
             self._sent_us[member.name] = self.now_us
         if request not in _ANSWERS:
             return

@@ -126,6 +126,20 @@ class _PausedSession(Session):
         self.retry_ms = max(self.retry_ms or 0, self.joined_ms + self._pause_ms)
 
 
+class _RepeatingSession(Session):
+    """The deadlines of a member that knows itself how long to wait before it sends a heartbeat again (kgo)."""
+
+    repeats_after_ms = 0
+
+    def retry_heartbeat(self, now_ms: int) -> None:
+        """A heartbeat ended with an error, or got no answer."""
+        wait_ms, self.repeats_after_ms = self.repeats_after_ms, 0
+        if wait_ms:
+            self.heartbeat_ms = now_ms + wait_ms
+        else:
+            super().retry_heartbeat(now_ms)
+
+
 class PacedDriver:
     """A member of the classic protocol with the pace of another client library, applied from outside."""
 
@@ -142,6 +156,8 @@ class PacedDriver:
         if habits.join_pause_ms:
             self._session = _PausedSession(driver.member.config, random, habits.join_pause_ms)
             self.member.session = self._session
+        elif kind.pace == "from answer":
+            self.member.session = _RepeatingSession(driver.member.config, random)
         self._repeats = 0
         self._host = host
         self._take = take
@@ -180,9 +196,8 @@ class PacedDriver:
             self._repeats = 0
             return event
         self._repeats += 1
-        if self._pace == "from answer":  # kgo counts no session, and waits twice as long after each error in a row
-            session.heartbeat_ms = now_ms + min(250 << (self._repeats - 1), 5_000)
-            return replace(event, error=ErrorCode.NONE)
+        if isinstance(session, _RepeatingSession):  # it waits twice as long after each error in a row
+            session.repeats_after_ms = min(250 << (self._repeats - 1), 5_000)
         # After this error our own member, too, sends its heartbeat again soon, and counts its session on.
         return replace(event, error=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 

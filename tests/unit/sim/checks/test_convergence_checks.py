@@ -171,7 +171,10 @@ def learnt(kind: str, us: int, *, is_sent_again: bool = False) -> int:
     world.beats(world.b)
     if is_sent_again:
         world.see.answered(world.b, "Heartbeat", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
-    world.passes(2 * SECOND_US)
+    world.passes(SECOND_US // 4)
+    if is_sent_again:
+        world.beats(world.b)
+    world.passes(2 * SECOND_US - SECOND_US // 4)
     world.beats(world.a)
     world.script.happens(gathers(1))
     world.learns(world.a)
