@@ -39,7 +39,12 @@ class Member:
         self.gateway = gateway
         self.id = member_id
         self.to_client: list[bytes] = []
-        self.relay = gateway.open(member_id, lambda data: self.to_client.append(bytes(data)), lambda _: None)
+        self.to_broker: list[bytes] = []
+        self.relay = gateway.open(
+            member_id,
+            lambda data: self.to_client.append(bytes(data)),
+            lambda data: self.to_broker.append(bytes(data)),
+        )
         self.sent = 0
         self.instance_id: str | None = None
         if software:
@@ -58,10 +63,13 @@ class Member:
         request.session_timeout_ms, request.rebalance_timeout_ms = session_timeout_ms, 300_000
         self.send(request, 5, now_ms)
 
-    def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE, *, answered_after_ms: int = 0) -> None:
+    def send_heartbeat(self, now_ms: int) -> None:
         request = HeartbeatRequest(group_id="g", generation_id=1, member_id=self.id)
         request.group_instance_id = self.instance_id
         self.send(request, 3, now_ms)
+
+    def heartbeat(self, now_ms: int, error: ErrorCode = ErrorCode.NONE, *, answered_after_ms: int = 0) -> None:
+        self.send_heartbeat(now_ms)
         self.answered(HeartbeatResponse(error_code=error), 3, now_ms + answered_after_ms)
 
     def commit(self, now_ms: int) -> None:

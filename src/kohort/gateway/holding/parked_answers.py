@@ -199,9 +199,25 @@ class ParkedAnswers:
         self.parking.announce(announce.group_id, announce.awaited, announce.stopping, announce.latest_ms, now_ms)
         self._signals.round_awaited(announce.group_id, now_ms)
         group = self._groups.group(announce.group_id)
+        self._note_parked_there(announce.group_id, now_ms)
         if group is not None and all(self._groups.last_requests.is_here(group, each) for each in announce.awaited):
             self._complete.add(announce.group_id)
             self._await_sessions(announce.group_id, now_ms)
+
+    def _note_parked_there(self, group_id: str, now_ms: int) -> None:
+        """Count members as reached whose heartbeats their coordinator parks, as our broker does.
+
+        It waits, too, for those whose heartbeats are parked here: each would wait for the other.
+        """
+        self._clock.advance(now_ms)
+        unreached = self.parking.unreached(group_id)
+        there = [each for each in unreached if self._groups.last_requests.is_parked_there(each, now_ms)]
+        if there:
+            self.parking.reached_elsewhere(group_id, there, now_ms)
+            self._signals.reach_changed(group_id, there, True)
+        if self.parking.unreached(group_id):
+            look_again = partial(self._note_parked_there, group_id)
+            self._timers.arm((self, group_id, "there"), now_ms + LATE_ANSWER_MS // 2, look_again)
 
     def _await_sessions(self, group_id: str, now_ms: int) -> None:
         """Wait for the members that a round has not reached no longer than their sessions last.

@@ -9,6 +9,7 @@ from kohort.group.classic.exit import leave_cause
 from kohort.group.classic.group import ClassicGroup
 from kohort.group.commands import Heartbeat, Leave, Sync
 from kohort.model.cause import Cause, CauseKind
+from kohort.parking.limits import LATE_ANSWER_MS
 
 EVICTED_SHARE = 0.9
 """A member that has sent nothing for this share of its session timeout when its group changes counts as evicted."""
@@ -24,6 +25,8 @@ class _LastRequest:
     sent_ms: int | None = None
     generation: int | None = None
     """The one that its last SyncGroup or heartbeat named."""
+    heartbeat_ms: int | None = None
+    """When it sent a heartbeat that its coordinator has not answered."""
     leaving: Cause | None = None
     """The cause of a LeaveGroup that is not answered, which another answer may overtake."""
 
@@ -59,6 +62,21 @@ class LastRequests:
         """A request names the generation of its group that its sender has."""
         if group is not None and command.member_id in group.members:
             self._last[command.member_id].generation = command.generation
+
+    def heartbeat_sent(self, member_id: str, now_ms: int) -> None:
+        """A heartbeat of a member goes to the coordinator."""
+        if (last := self._last.get(member_id)) is not None:
+            last.heartbeat_ms = now_ms
+
+    def heartbeat_answered(self, member_id: str) -> None:
+        """The coordinator has answered a member's heartbeat."""
+        if (last := self._last.get(member_id)) is not None:
+            last.heartbeat_ms = None
+
+    def is_parked_there(self, member_id: str, now_ms: int) -> bool:
+        """Whether the coordinator has a member's heartbeat for so long that it parks it, as our broker does."""
+        sent_ms = self._last.get(member_id, _NOTHING).heartbeat_ms
+        return sent_ms is not None and now_ms - sent_ms >= LATE_ANSWER_MS
 
     def removed(self, member_id: str) -> None:
         """A member is out of its group."""

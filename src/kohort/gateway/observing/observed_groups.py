@@ -194,11 +194,13 @@ class ObservedGroups:
         """A member sends a heartbeat."""
         self._instance_shown(command, now_ms)
         self._sent(command, now_ms)
+        self.last_requests.heartbeat_sent(command.member_id, now_ms)
         self.consumer.classic_sent(command, now_ms)
 
     def heartbeat_answered(self, command: Heartbeat, error: ErrorCode, now_ms: int) -> None:
         """A heartbeat is answered by the coordinator."""
         group_id, member_id = command.group_id, command.member_id
+        self.last_requests.heartbeat_answered(member_id)
         group, generation = self.group(group_id), command.generation if command.generation >= 0 else None
         if error is ErrorCode.NONE and generation is not None:
             self.look_ups.heartbeat_answered(group_id, generation)

@@ -42,3 +42,19 @@ def test_a_member_that_sends_nothing_for_its_session_is_not_waited_for() -> None
     assert ErrorCode.REBALANCE_IN_PROGRESS not in members["a"].errors()
     members["a"].gateway.tick(SESSION_MS)
     assert members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_round_is_asked_for_at_a_coordinator_that_parks_heartbeats_itself() -> None:
+    """It waits for `a`, whose heartbeat is parked here, and `a` would wait for `b`, whose heartbeat is parked there."""
+    members = group("a", "b", "c")
+    for now_ms in (3_000, 6_000):
+        members["a"].heartbeat(now_ms)
+    members["b"].send_heartbeat(6_600)
+    assert members["a"].errors() == [ErrorCode.NONE], "the second one waits"
+    leave(members["c"], 7_000)
+    members["a"].to_broker.clear()
+    members["a"].gateway.tick(7_010)
+    assert not members["a"].to_broker, "b's may be on its way"
+    members["a"].gateway.tick(7_250)
+    members["a"].gateway.tick(7_260)
+    assert len(members["a"].to_broker) == 1
