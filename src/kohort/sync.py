@@ -368,6 +368,7 @@ class Admin(_Blocking[_Admin]):
     list_groups = _blocking(_Admin.list_groups)
     describe_groups = _blocking(_Admin.describe_groups)
     describe_consumer_groups = _blocking(_Admin.describe_consumer_groups)
+    describe_topology = _blocking(_Admin.describe_topology)
     delete_group = _blocking(_Admin.delete_group)
     group_offsets = _blocking(_Admin.group_offsets)
     reset_offsets = _blocking(_Admin.reset_offsets)

@@ -87,6 +87,9 @@ def test_a_live_member_is_shown_with_what_it_owns(kohort: Commands) -> None:
         both = kohort("groups", "describe", "lively", "--members", "--offsets").out
         assert "COMMITTED" in both
         assert "ASSIGNED" in both
+        refused = kohort("groups", "describe", "lively", "--topology")
+        assert (refused.status, refused.out) == (1, "")
+        assert "'lively' is a classic group: only streams groups have a topology" in refused.err
 
 
 def test_a_group_shows_why_it_rebalanced_last(kohort: Commands) -> None:

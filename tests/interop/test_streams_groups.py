@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from interop.brokers import NEWEST
 from interop.group import keyed
+from interop.kohort_broker import KohortBroker
 from interop.producers import produce
 from interop.streams import STREAMS_PROTOCOL, Application, application, running
 from interop.waiting import eventually
@@ -228,6 +232,32 @@ def test_task_with_much_state_moves_to_an_owner_that_has_warmed_up(stage: Stage)
         counted = streams.read_counts()
         assert len(set(counted)) == len(counted), "a task goes on with the counts of its former owner"
         assert len(counted) == MANY + given.each * KEYS
+
+
+@pytest.mark.capability(
+    "Kafka Streams", "streams groups: the graph of the program, also after a restart (4.4.0)", broker="kohort"
+)
+def test_program_of_a_streams_group_is_described_as_the_program_describes_itself(tmp_path: Path) -> None:
+    with KohortBroker() as broker:
+        stage = Stage(broker, "programs", tmp_path)
+        Input(stage)
+        with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+            running(instance := streams.start(0, version=STREAMS_4_4))
+            printed = instance.text()
+            own = printed[printed.index("Topologies:") :].partition("\n\n\n")[0]
+            # The program does not know yet how its own topics are called.
+            own = re.sub(r"(topics?: \[?)counts-", rf"\1{streams.group_id}-counts-", own)
+            eventually(lambda: program(streams), own, 60)
+            broker.kill()
+            broker.start()
+            eventually(lambda: program(streams), own, 60)
+
+
+def program(streams: Application) -> str:
+    """Return the graph of the application's program, as our command line shows it."""
+    line = [sys.executable, "-m", "kohort", "groups", "describe", streams.group_id, "--topology"]
+    done = subprocess.run([*line, "-b", streams.bootstrap], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.partition("\n\n")[2].strip()
 
 
 def lag(stage: Stage, streams: Application) -> int:

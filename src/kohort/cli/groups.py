@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from kohort.client.admin.group_descriptions import GroupListing
     from kohort.group.explain.rebalance_report import GroupReport
     from kohort.model.lag import Lag
+    from kohort.model.topology_description import TopologyDescription
 
 
 RESET_EXAMPLES = """
@@ -83,6 +84,7 @@ def register(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         add_watch(each)
     add_option(describing, "--offsets", "committed offsets and lag (the default)")
     add_option(describing, "--members", "members and what they are assigned")
+    add_option(describing, "--topology", "the program of a streams group, as Topology.describe() of Kafka Streams")
     describing.add_argument(
         "--isolation-level",
         choices=("read_uncommitted", "read_committed"),
@@ -209,9 +211,10 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
     """Print a group's state, its offsets, its members, as asked."""
     group = await described_group(admin, args.group)
     has_epochs = group.epoch >= 0
-    shows_offsets = args.offsets or not args.members
+    shows_offsets = args.offsets or not (args.members or args.topology)
     lags = await group_lags(admin, group, args.isolation_level) if shows_offsets else {}
     offsets = offset_rows(group, lags)
+    topology = await _topology(admin, group) if args.topology else None
     coordinator = (await admin.group_coordinator(args.group)).address
     known = None
     topics = {topic.name for topic in await admin.list_topics()}
@@ -234,6 +237,8 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
         }
         if shows_offsets:
             document["offsets"] = offsets
+        if args.topology:
+            document["topology"] = None if topology is None else topology_json(topology)
         output.put_json(document)
         return
     assignor = f", assignor {group.protocol}" if group.protocol else ""
@@ -254,6 +259,25 @@ async def describe(args: argparse.Namespace, admin: Admin) -> None:
             output.remark(line)
     if args.members:
         output.put("\n" + output.table_of([member_row(group, each) for each in group.members], empty="no members"))
+    if topology is not None:
+        output.put(f"\n{topology}")
+    elif args.topology:
+        output.remark("no member has described the topology: Kafka Streams does from 4.4 on")
+
+
+async def _topology(admin: Admin, group: GroupDescription) -> TopologyDescription | None:
+    """Return the program of a streams group, None where its broker has none. Raises CommandFailed."""
+    if group.group_type != "streams":
+        raise CommandFailed(f"{group.group_id!r} is a {group.group_type} group: only streams groups have a topology")
+    return await admin.describe_topology(group.group_id)
+
+
+def topology_json(topology: TopologyDescription) -> dict[str, Any]:
+    """Return the documented fields of a program."""
+    return {
+        "subtopologies": {key: [node._asdict() for node in nodes] for key, nodes in topology.subtopologies},
+        "global_stores": [[node._asdict() for node in pair] for pair in topology.global_stores],
+    }
 
 
 def member_row(group: GroupDescription, member: MemberDescription) -> dict[str, output.Cell]:

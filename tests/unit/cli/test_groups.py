@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.cli.groups import OffsetMove, ResetTo, changes, plan
+from kohort.cli.groups import OffsetMove, ResetTo, changes, plan, topology_json
 from kohort.cli.terminal.failure import CommandFailed
 from kohort.model.ids import TopicPartition
+from kohort.model.topology_description import PROCESSOR, SOURCE, DescribedNode, TopologyDescription
 
 P0, P1 = TopicPartition("flights", 0), TopicPartition("flights", 1)
 FIRST, END = {P1: 0, P0: 10}, {P1: 5, P0: 100}
@@ -44,3 +45,11 @@ def test_a_shift_without_a_committed_offset_names_the_partition() -> None:
 def test_only_moves_that_change_something_are_written() -> None:
     moves = plan(ResetTo.EARLIEST, 0, FIRST, END, {P0: 10}, {})
     assert [move.partition for move in changes(moves)] == [P1]
+
+
+def test_program_of_a_streams_group_is_a_document_of_nodes() -> None:
+    source, processor = DescribedNode("from", SOURCE, ("t",), None, (), ("by",)), DescribedNode("by", PROCESSOR)
+    document = topology_json(TopologyDescription((("0", (source, processor)),), ((source, processor),)))
+    (given, _) = document["subtopologies"]["0"]
+    assert (given["name"], given["successors"]) == ("from", ("by",))
+    assert [node["node_type"] for node in document["global_stores"][0]] == [1, 2]

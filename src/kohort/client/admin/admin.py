@@ -27,6 +27,7 @@ from kohort.client.admin.group_descriptions import (
     GroupListing,
     describe_consumer_group,
     describe_group,
+    describe_topology,
 )
 from kohort.client.admin.log_directories import LogDirectory, log_directories
 from kohort.client.admin.transaction_descriptions import (
@@ -53,6 +54,7 @@ from kohort.model.errors import ErrorCode, KafkaError, error_for
 from kohort.model.ids import TopicPartition
 from kohort.model.lag import Lag
 from kohort.model.setting import of_type, setting
+from kohort.model.topology_description import TopologyDescription
 from kohort.wire.message import Request
 from kohort.wire.messages import (
     CreatePartitionsRequest,
@@ -385,6 +387,14 @@ class Admin:
         Raises GROUP_ID_NOT_FOUND, for groups of another type too, and UNSUPPORTED_VERSION.
         """
         return await self._described(describe_consumer_group, group_ids)
+
+    async def describe_topology(self, group_id: str) -> TopologyDescription | None:
+        """Return the processors of a streams group's program as a graph (KIP-1331), None where its broker has none.
+
+        Kafka Streams uploads it from 4.4 on. Raises GROUP_ID_NOT_FOUND, for groups of another type too.
+        """
+        check_text("group_id", group_id)
+        return await describe_topology(self._cluster, group_id)
 
     async def has_consumer_protocol(self, group_id: str) -> bool:
         """Return whether the coordinator of a group, there or not, offers the consumer protocol."""

@@ -13,6 +13,7 @@ from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.ids import TopicPartition
 from kohort.model.subscription import Subscription
+from kohort.model.topology_description import TopologyDescription
 from kohort.wire.consumer_protocol import decode_assignment, decode_subscription
 from kohort.wire.embedded_protocols import (
     STREAMS_ASSIGNOR,
@@ -168,6 +169,18 @@ async def describe_consumer_group(cluster: Cluster, group_id: str) -> GroupDescr
     return await _describe(cluster, group_id, "consumer")
 
 
+async def describe_topology(cluster: Cluster, group_id: str) -> TopologyDescription | None:
+    """Return the graph of a streams group's program (KIP-1331), None where its broker has none.
+
+    Raises GROUP_ID_NOT_FOUND, for groups of another type too, `KafkaError`.
+    """
+    request = StreamsGroupDescribeRequest(group_ids=[group_id], include_topology_description=True)
+    response = await cluster.call_coordinator(group_id, request, lambda found: found.groups[0].error_code)
+    group = response.groups[0]
+    raise_refusal(group.error_code, f"{group_id!r} cannot be described as a streams group", group.error_message)
+    return None if group.topology_description is None else TopologyDescription.read(group.topology_description)
+
+
 async def _describe(cluster: Cluster, group_id: str, kind: str) -> GroupDescription:
     described = EPOCH_GROUPS[kind]
     response = await cluster.call_coordinator(
@@ -317,7 +330,7 @@ def _read_streams(group: StreamsGroupDescribeResponse.Group, topics: Topics) -> 
         )
         members.append(found)
     clocks = group.group_epoch, group.assignment_epoch
-    shown = "streams", "", tuple(members), "streams", *clocks, subtopologies
+    shown = "streams", group.assignor_name or "", tuple(members), "streams", *clocks, subtopologies
     return GroupDescription(group.group_id, group.group_state, *shown)
 
 

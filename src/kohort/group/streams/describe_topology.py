@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from kohort.group.commands import GroupCommand
 from kohort.group.effects import Effects, Note, Reply
 from kohort.group.results import Result
-from kohort.group.streams.description import KnownDescription, TopologyDescription
+from kohort.group.streams.description import KnownDescription
 from kohort.group.streams.events import TopologyDescribed
 from kohort.group.streams.group import StreamsGroup
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
+from kohort.model.topology_description import TopologyDescription
 
 
 @dataclass(slots=True)

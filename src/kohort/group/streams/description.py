@@ -1,29 +1,13 @@
-"""The description of a topology (KIP-1331): the whole graph of a program, as its members upload it for people."""
+"""What a group knows of the description of its topology (KIP-1331), and when a member is asked for it."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from kohort.model.topology_description import TopologyDescription
+
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 30_000, 3_600_000
 """How long a description is awaited before another member is asked for it, at first and at last, as in Kafka."""
-
-
-class DescribedNode(NamedTuple):
-    """One node of the graph; `node_type` is Kafka's number of a source, processor or sink."""
-
-    name: str
-    node_type: int
-    source_topics: tuple[str, ...] = ()
-    sink_topic: str | None = None
-    stores: tuple[str, ...] = ()
-    successors: tuple[str, ...] = ()
-
-
-class TopologyDescription(NamedTuple):
-    """A graph: the nodes of each subtopology by its id, and source and processor of each global store."""
-
-    subtopologies: tuple[tuple[str, tuple[DescribedNode, ...]], ...] = ()
-    global_stores: tuple[tuple[DescribedNode, DescribedNode], ...] = ()
 
 
 class KnownDescription(NamedTuple):

@@ -7,14 +7,13 @@ assignor. Internal topics that are missing are made before the answer leaves, wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from kohort.assign.server.streams_sticky import STICKY
 from kohort.group.results import Result
 from kohort.group.streams.describe_topology import DescribeTopology, DescribeTopologyResult
-from kohort.group.streams.description import DescribedNode, TopologyDescription
 from kohort.group.streams.events import UserEndpoint
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import EndpointPartitions, StreamsHeartbeat, StreamsHeartbeatResult
@@ -24,6 +23,7 @@ from kohort.log.streams_records import topology_of
 from kohort.model.acl import ResourceType
 from kohort.model.errors import ErrorCode, KafkaError
 from kohort.model.streams_tasks import Task, TaskRole, TasksByRole, by_subtopology, tasks_of
+from kohort.model.topology_description import PROCESSOR, SINK, SOURCE, DescribedNode, TopologyDescription
 from kohort.node.apis.context import ApiContext
 from kohort.node.authorization import api_checks
 from kohort.node.client_connection import Request
@@ -201,8 +201,6 @@ def _endpoint_partitions(each: EndpointPartitions) -> StreamsGroupHeartbeatRespo
     )
 
 
-_SOURCE, _PROCESSOR, _SINK = 1, 2, 3
-"""Kafka's numbers for the types of nodes."""
 _NOT_DESCRIBED = "The broker has no streams group topology description plugin configured."
 
 
@@ -234,27 +232,24 @@ def streams_group_topology_description_update(
 
 def _graph(sent: StreamsGroupTopologyDescriptionUpdateRequest.TopologyDescription) -> TopologyDescription:
     """Return a description. Raises KafkaError for nodes that there are not."""
-    stores = tuple((_node(each.source), _node(each.processor)) for each in sent.global_stores)
-    if any((source.node_type, processor.node_type) != (_SOURCE, _PROCESSOR) for source, processor in stores):
+    graph = TopologyDescription.read(sent)
+    for node in _nodes(graph):
+        if node.node_type not in (SOURCE, PROCESSOR, SINK):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown topology description node type: {node.node_type}")
+    if any((source.node_type, processor.node_type) != (SOURCE, PROCESSOR) for source, processor in graph.global_stores):
         text = "Global store must be composed of a source and a processor node."
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-    return TopologyDescription(
-        tuple((each.subtopology_id, tuple(map(_node, each.nodes))) for each in sent.subtopologies), stores
-    )
+    return graph
 
 
-def _node(each: Any) -> DescribedNode:
-    if each.node_type not in (_SOURCE, _PROCESSOR, _SINK):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown topology description node type: {each.node_type}")
-    topics, stores, successors = tuple(each.source_topics), tuple(each.stores), tuple(each.successors)
-    return DescribedNode(each.name, each.node_type, topics, each.sink_topic, stores, successors)
+def _nodes(graph: TopologyDescription) -> Iterator[DescribedNode]:
+    yield from (node for _, several in graph.subtopologies for node in several)
+    yield from (node for pair in graph.global_stores for node in pair)
 
 
 def _size_of(graph: TopologyDescription) -> int:
-    nodes = [node for _, several in graph.subtopologies for node in several]
-    nodes += [node for pair in graph.global_stores for node in pair]
     names = sum(len(key) for key, _ in graph.subtopologies)
-    return names + sum(_node_size(node) for node in nodes)
+    return names + sum(map(_node_size, _nodes(graph)))
 
 
 def _node_size(node: DescribedNode) -> int:
