@@ -25,6 +25,7 @@ from tests.fleets.simulated_group import GROUP, Piece, SimulatedGroup
 from kohort.fleet.load_check import KAFKA_17306, LogCheck, step_of
 from kohort.fleet.schema import DAY_MS, HOUR_MS
 from kohort.group.events import ConsumerMemberStored
+from kohort.group.streams.events import StreamsMemberStored
 from kohort.log.group_replay import raced
 from kohort.log.offsets_topic import Replay
 from kohort.model.ids import NO_TOPIC_ID
@@ -34,6 +35,7 @@ BORN_WITHIN_H = 6
 """Every group starts within so many hours from the beginning of the log."""
 MOST_IN_A_BATCH = 50
 
+MEMBERS = ConsumerMemberStored | StreamsMemberStored
 _LONG = Struct(">q")
 _UUID = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TOKEN = rb"group-0{18}|member-\d\d|static-\d\d|host-\d{7}|topic-\d{6}"
@@ -75,7 +77,7 @@ def simulate(scenario: Scenario, seed: int) -> Template:
     topics = {name: (scene.topic_ids[name], count) for name, count in scene.topics.items()}
     replay = Replay()
     events = (replay.event_of(record) for piece in pieces for record in piece.records)
-    member_ids = {event.member_id for event in events if isinstance(event, ConsumerMemberStored)}
+    member_ids = {event.member_id for event in events if isinstance(event, MEMBERS)}
     return _template(scenario, pieces, topics, sorted(member_ids))
 
 

@@ -105,7 +105,7 @@ def static(scene: SimulatedGroup, kind: str) -> None:
         for peer in scene.running:
             scene.close(peer, leave=False)
             scene.pass_s(6)
-            scene.start(number_of(peer), kind, instance_id=peer.config.instance_id)
+            scene.start(number_of(peer), kind, instance_id=scene.config_of(peer).instance_id)
             scene.converge()
         scene.cut()
 
@@ -213,7 +213,7 @@ def storm(kind: str) -> Script:
 def poll_timeouts(scene: SimulatedGroup, kind: str, poll_s: int) -> None:
     """A member that exceeds max.poll.interval.ms: it leaves, rejoins, and reads the same records again."""
     scene.start_all(3, kind, max_poll_interval_ms=poll_s * 1000, heartbeat_interval_ms=RARELY_MS)
-    peer = scene.peers[member_token(0)]
+    peer = scene.consumer(0)
     peer.reconfigure(overrun=1.0)
     for _ in range(50):
         scene.feed(120)
@@ -228,8 +228,8 @@ def not_revoking(scene: SimulatedGroup, seconds: int) -> None:
     """Members that take longer to revoke partitions, with a rebalance timeout of hours."""
     patience_ms = 12 * 3_600_000
     scene.start_all(2, "consumer-java", max_poll_interval_ms=patience_ms)
-    for peer in scene.running:
-        peer.reconfigure(callback_us=40 * 3_600_000_000)
+    for number in range(2):
+        scene.consumer(number).reconfigure(callback_us=40 * 3_600_000_000)
     scene.start(2, "consumer-java", max_poll_interval_ms=patience_ms)
     scene.pass_s(seconds)
     scene.cut()

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from tests.fleets.simulated_group import GROUP, Piece, host_token, member_token
 
+from kohort.group.streams.events import StreamsMemberState
 from kohort.log.consumer_records import group_key, part_key
 from kohort.sim.kernel.host import WALL_MS
 from kohort.wire.codec import encode
@@ -212,5 +213,8 @@ class StreamsGroup(ConstructedGroup):
         indexes = [index for _, index in partitions]
         assigned = [task(subtopology_id="0", partitions=indexes, assignment_epochs=[self.epoch] * len(indexes))]
         return StreamsGroupCurrentMemberAssignmentValue(
-            member_epoch=self.epoch, previous_member_epoch=previous_epoch, active_tasks=assigned if indexes else []
+            member_epoch=self.epoch,
+            previous_member_epoch=previous_epoch,
+            state=StreamsMemberState.STABLE,
+            active_tasks=assigned if indexes else [],
         )

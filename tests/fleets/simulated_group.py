@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from kohort.group.events import GroupStored, HardEvent, OffsetCommitted, OffsetDeleted
 from kohort.log.group_replay import records_of
@@ -26,6 +27,9 @@ from kohort.sim.peers.client_kinds import KINDS, ClientKind, PeerConfig
 from kohort.sim.peers.peer import Peer
 from kohort.sim.peers.peer_connection import ClientPlace
 from kohort.sim.peers.peer_producer import Feeder
+from kohort.sim.peers.state_directory import StateDirectory
+from kohort.sim.peers.streams_application import StreamsApplication
+from kohort.sim.peers.streams_process import StreamsProcess
 from kohort.what_if.virtual_broker import KAFKA_BEHAVIOR
 from kohort.wire.record_batches import Record
 
@@ -71,6 +75,8 @@ class Piece(NamedTuple):
 
 
 Edit = Callable[[HardEvent], HardEvent]
+Member = Peer | StreamsProcess
+"""A member, or a process of Kafka Streams, each of whose threads is one."""
 
 
 class SimulatedGroup:
@@ -89,7 +95,11 @@ class SimulatedGroup:
         for name, partitions in self.topics.items():
             self._node.node.topics.create(name, partitions, {}, host.now_ms())
         self.topic_ids = {topic.name: topic.topic_id for topic in self._node.node.topics if not topic.is_internal}
-        self.peers: dict[str, Peer] = {}
+        self.peers: dict[str, Member] = {}
+        self._made: dict[str, tuple[ClientKind, PeerConfig]] = {}
+        """By name, as what each member was started last."""
+        self.application = StreamsApplication(GROUP, "counting", tuple(self.topics), 0, self.scheduler)
+        self._directories: dict[Host, StateDirectory] = {}
         self._births = 0
         self._cuts = [(WALL_MS, False)]
         """The times of cuts, and whether the group had members then."""
@@ -105,19 +115,46 @@ class SimulatedGroup:
         settings = PeerConfig(GROUP, **JAVAS | {"topics": tuple(self.topics)} | config)
         self._start(member_token(number), Host(host_token(self._births + 1), self.scheduler), KINDS[kind], settings)
 
-    def again(self, peer: Peer) -> None:
+    def again(self, peer: Member) -> None:
         """Start a member that has ended again, on its former host."""
-        self._start(peer.name, peer.host, peer.made_as, peer.config)
+        self._start(peer.name, peer.host, *self._made[peer.name])
 
     def _start(self, name: str, host: Host, kind: ClientKind, config: PeerConfig) -> None:
         self._births += 1
-        peer = Peer(name, self._place(host, f"{name}/{self._births}"), kind, config)
+        self._made[name] = kind, config
+        place = self._place(host, f"{name}/{self._births}")
+        peer: Member
+        if kind.protocol == "streams":
+            peer = StreamsProcess(name, place, kind, config, self.application, self._directory(host, config))
+        else:
+            peer = Peer(name, place, kind, config)
         self.peers[name] = peer
         peer.start()
 
-    def close(self, peer: Peer, *, leave: bool | None = None) -> None:
+    def _directory(self, host: Host, config: PeerConfig) -> StateDirectory:
+        """Return the state of a process, which stays on its host."""
+        if host not in self._directories:
+            process_id = str(UUID(int=self._births << 64, version=4))
+            directory = StateDirectory(process_id, self.application, config.restores_per_s, self.scheduler)
+            self._directories[host] = directory
+        return self._directories[host]
+
+    def consumer(self, number: int) -> Peer:
+        """Return a member that is no process of Kafka Streams."""
+        peer = self.peers[member_token(number)]
+        assert isinstance(peer, Peer), "the member is a consumer"
+        return peer
+
+    def config_of(self, peer: Member) -> PeerConfig:
+        """Return how a member was configured."""
+        return self._made[peer.name][1]
+
+    def close(self, peer: Member, *, leave: bool | None = None) -> None:
         """Stop a member as a deployment does, and wait until it has ended."""
-        peer.close(leave=leave)
+        if isinstance(peer, Peer):
+            peer.close(leave=leave)
+        else:
+            peer.close()
         for _ in range(600):
             if peer.is_over:
                 return
@@ -134,7 +171,7 @@ class SimulatedGroup:
     # -- all members
 
     @property
-    def running(self) -> list[Peer]:
+    def running(self) -> list[Member]:
         """The running members in order."""
         return [peer for _, peer in sorted(self.peers.items()) if not peer.is_over]
 
@@ -147,9 +184,11 @@ class SimulatedGroup:
     def roll(self, kind: str) -> None:
         """Deploy: replace every member by another process, one after the other."""
         for peer in self.running:
+            config = self.config_of(peer)
             self.close(peer)
             self.pass_s(8)
-            self.start(number_of(peer), kind, instance_id=peer.config.instance_id, topics=peer.config.topics)
+            kept = {"instance_id": config.instance_id, "topics": config.topics, "threads": config.threads}
+            self.start(number_of(peer), kind, **kept)
             self.converge()
         self.cut()
 
@@ -247,7 +286,7 @@ class SimulatedGroup:
         ]
 
 
-def number_of(peer: Peer) -> int:
+def number_of(peer: Member) -> int:
     """Return the number of a member."""
     return int(peer.name[-2:])
 

@@ -1,7 +1,7 @@
 """The fold of a group's log beside `explain`, which reads the coordinator's own events: in simulated scenes both agree.
 
-Of a consumer group the log has everything: the same rebalances, moves, durations and time without an owner. Of a
-classic one it lacks the JoinGroups: the same rebalances and moves, and never more time than there was.
+Of a consumer or streams group the log has everything: the same rebalances, moves, durations and time without an owner.
+Of a classic one it lacks the JoinGroups: the same rebalances and moves, and never more time than there was.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from kohort.log.segments import LogConfig
 from kohort.model.ids import topic_id_text
 from kohort.node.groups.event_topic import EVENT_TOPIC
 
+OF_A_MEMBER = (5, 7, 8, 19, 21, 22)
+"""Types of records whose key has a member id."""
+
 
 def played(kind: str, seed: int) -> SimulatedGroup:
     """Play members that come, go and die, each after the other has settled."""
@@ -39,7 +42,7 @@ def played(kind: str, seed: int) -> SimulatedGroup:
         elif what == "close":
             scene.close(scene.peers[random.choice(living)])
         else:
-            scene.peers[random.choice(living)].host.kill()
+            scene.peers[random.choice(living)].kill()
             scene.pass_s(60)
         scene.converge()
     scene.pass_s(400)
@@ -56,7 +59,7 @@ def folded(scene: SimulatedGroup) -> list[Hour]:
         assert record.key is not None
         kind = int.from_bytes(record.key[:2], "big")
         _, end = read_text(record.key, 2)
-        member = read_text(record.key, end)[0] if kind in (5, 7, 8) else None
+        member = read_text(record.key, end)[0] if kind in OF_A_MEMBER else None
         fields = None if record.value is None else fields_of(kind, record.value)
         fold(group, FoldedRecord(0, offset, record.timestamp_ms, kind, record.value is None, member, fields))
     return group.hours.collect(all_of_them=True)
@@ -76,8 +79,9 @@ def moved(rebalances: list[Rebalance]) -> int:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_fold_of_a_consumer_groups_log_agrees_with_its_coordinators_events(seed: int) -> None:
-    scene = played("consumer", seed)
+@pytest.mark.parametrize("kind", ["consumer", "streams"])
+def test_the_fold_of_a_log_with_epochs_agrees_with_its_coordinators_events(kind: str, seed: int) -> None:
+    scene = played(kind, seed)
     hours, report = folded(scene), explained(scene)
     assert sum(hour.rebalances for hour in hours) == report.total
     assert sum(hour.partitions_moved for hour in hours) == moved(report.rebalances)

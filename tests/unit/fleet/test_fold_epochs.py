@@ -139,9 +139,23 @@ def test_the_tasks_of_a_streams_group_are_owned_like_partitions() -> None:
     written = Written().append(19, "a", '{"clientId": "s"}').append(17, None, '{"epoch": 2}')
     written.append(20, None, '{"assignmentEpoch": 2}')
     task = {"subtopologyId": "0", "partitions": [0, 3]}
-    written.append(22, "a", json.dumps({"memberEpoch": 2, "state": 0, "activeTasks": [task]}))
+    written.append(22, "a", json.dumps({"memberEpoch": 2, "state": 1, "activeTasks": [task]}))
     assert written.summary("assigned") == [("assigned", 2, "a", ("0_0", "0_3"))]
-    assert written.group.kind == "streams"
+    assert (written.group.kind, state_of(written.group)) == ("streams", "Stable")
+
+
+def test_a_member_of_a_streams_group_that_must_revoke_has_a_number_of_its_own() -> None:
+    """1 is stable in its records, where it means to revoke in those of a consumer group."""
+    written = (
+        Written().append(19, "a", '{"clientId": "s", "rebalanceTimeoutMs": 60000}').append(17, None, '{"epoch": 2}')
+    )
+    written.append(20, None, '{"assignmentEpoch": 2}')
+    written.append(22, "a", '{"memberEpoch": 2, "state": 2}').after(60)
+    assert state_of(written.group) == "Reconciling"
+    for kind in (22, 21, 19):
+        written.append(kind, "a", None)
+    written.append(17, None, '{"epoch": 3}')
+    assert [event for event, *_ in written.summary("evicted", "left")] == ["evicted"]
 
 
 def test_what_was_folded_comes_back_from_json_as_it_was() -> None:

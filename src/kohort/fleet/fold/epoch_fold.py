@@ -19,11 +19,18 @@ from kohort.fleet.fold.classic_fold import CLASSIC, partitions_of
 from kohort.fleet.fold.folded_group import LOG_BEGINS, NOTHING, STREAMS, FoldedMember, FoldedRecord, Group, Partitions
 from kohort.group.commands import LEAVE_STATIC_EPOCH
 from kohort.group.events import MemberState
+from kohort.group.streams.events import StreamsMemberState
 from kohort.model.ids import TopicPartition
 
 CONSUMER, SHARE = "consumer", "share"
 Fields = dict[str, Any]
 
+_OF_STREAMS: dict[int, MemberState] = {
+    StreamsMemberState.STABLE: MemberState.STABLE,
+    StreamsMemberState.UNREVOKED_TASKS: MemberState.UNREVOKED_PARTITIONS,
+    StreamsMemberState.UNRELEASED_TASKS: MemberState.UNRELEASED_PARTITIONS,
+}
+"""Records of streams groups have other numbers for the same states."""
 FIRST_EPOCHS = 2
 """A group's first epoch is 1, from Kafka 4.3 on 2: if the first one read is greater, the log's beginning is missing."""
 
@@ -172,6 +179,8 @@ def fold_assignment(group: Group, value: Fields | None, record: FoldedRecord) ->
     was_pending = member.pending
     member.epoch = int(value.get("memberEpoch") or 0)
     state = int(value.get("state") or 0)
+    if group.kind == STREAMS:
+        state = _OF_STREAMS.get(state, state)
     if state != member.state or not member.state_ms:
         member.state, member.state_ms = state, at_ms
     member.pending = pending
