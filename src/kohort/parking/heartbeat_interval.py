@@ -288,7 +288,7 @@ class HeartbeatInterval:
         """
         self._last = LastHeartbeat.AT_ONCE  # answered for a round or by its timer, it shows the interval all the same
         self.arrived_ms = self.answered_ms = now_ms
-        return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
+        return self._bounded_ms(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms)
 
     def await_round(self, now_ms: int, session_timeout_ms: int) -> int:
         """Note a heartbeat that must wait, and return for how long it may: as `beat`, but nothing is tried out.
@@ -303,7 +303,7 @@ class HeartbeatInterval:
         self._trial_end_ms = 0
         if self.pace is ClientPace.OVERLAPS:
             return self._wait_ms(session_timeout_ms)
-        return max(0, min(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms // 3, LONGEST_PARKED_MS))
+        return self._bounded_ms(self.usual_ms - ANSWER_MARGIN_MS, session_timeout_ms)
 
     def _has_waited(self, idle_ms: int) -> bool:
         """Return whether the sender let the whole wait pass, which is found out only once."""
@@ -367,7 +367,12 @@ class HeartbeatInterval:
             wait_ms = interval_ms + min(SLACK_MS, max(FAST_INTERVAL_MS, interval_ms // 5))
         else:
             wait_ms = interval_ms - ANSWER_MARGIN_MS
-        return max(0, min(wait_ms, session_timeout_ms // 3, LONGEST_PARKED_MS))
+        return self._bounded_ms(wait_ms, session_timeout_ms)
+
+    def _bounded_ms(self, wait_ms: int, session_timeout_ms: int) -> int:
+        """Bound a wait so that a heartbeat an interval after its end still comes within the session."""
+        latest_ms = session_timeout_ms - self.usual_ms - SLACK_MS
+        return max(0, min(wait_ms, latest_ms, session_timeout_ms // 3, LONGEST_PARKED_MS))
 
 
 def _is_alike(one_ms: int, other_ms: int) -> bool:

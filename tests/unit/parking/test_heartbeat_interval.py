@@ -137,6 +137,18 @@ def test_no_heartbeat_waits_for_more_than_a_third_of_its_session() -> None:
     assert max(member.waits) == 3_000
 
 
+@pytest.mark.parametrize("software", ["", "kgo"])
+def test_a_member_whose_interval_is_nearly_its_session_is_not_evicted_for_an_answer_that_waits(software: str) -> None:
+    """Its next heartbeat may come an interval after the answer."""
+    member = Sender(5_000, lambda _sent_ms, answer_ms, interval_ms: answer_ms + interval_ms, session_ms=6_000)
+    member.interval.note_software(software_named(software, "9"))
+    member.begin(5_000)
+    member.beat(5)
+    member.waits.append(member.interval.await_round(member.now_ms + 5_000, member.session_ms))
+    assert max(member.gaps) < member.session_ms
+    assert member.waits[-1] + 5_000 < member.session_ms
+
+
 def test_no_heartbeat_waits_longer_than_a_client_waits_for_an_answer() -> None:
     member = Sender(60_000, overlapping, session_ms=600_000)
     member.begin(60_000)
@@ -164,13 +176,15 @@ def test_pause_in_a_flood_of_heartbeats_keeps_none_of_them() -> None:
     assert set(flood.waits) == {0}
 
 
-def test_member_that_begins_to_send_less_often_is_followed() -> None:
-    member = Sender(1_000, overlapping)
-    member.begin(1_000)
+@pytest.mark.parametrize(("before_ms", "after_ms"), [(1_000, 3_000), (3_000, 1_000)])
+def test_member_that_begins_to_send_less_or_more_often_is_followed(before_ms: int, after_ms: int) -> None:
+    member = Sender(before_ms, overlapping)
+    member.begin(before_ms)
     member.beat(5)
-    member.interval_ms = 3_000
+    member.interval_ms = after_ms
     member.beat(10)
     assert set(member.uncovered_ms[10:]) == {0}
+    assert member.interval.interval_ms == after_ms
 
 
 def test_heartbeat_answered_early_for_a_commit_does_not_change_the_interval() -> None:
@@ -193,15 +207,17 @@ def test_kgo_whose_next_heartbeat_follows_the_answer_waits_for_whole_intervals()
     assert kgo.waits == [6_020] * 4
 
 
+@pytest.mark.parametrize("late_ms", [1_000, 600_000])
 @pytest.mark.parametrize("next_ms", [overlapping, waiting, skipping])
 def test_one_late_heartbeat_keeps_the_interval_and_the_next_ones_wait_as_before(
-    next_ms: Callable[[int, int, int], int],
+    next_ms: Callable[[int, int, int], int], late_ms: int
 ) -> None:
+    """A machine that is suspended is late by minutes."""
     member = Sender(3_000, next_ms)
     member.begin(3_000)
     member.beat(12)
     usual_ms = member.waits[-1]
-    member.late(1_000)
+    member.late(late_ms)
     member.beat(3)
     assert member.waits[-4:] == [usual_ms] * 4
 
