@@ -23,7 +23,7 @@ from kohort.gateway.relay.relay import Exchange, encode_answer
 from kohort.group.classic.group import Phase
 from kohort.group.commands import CommitOffsets, Heartbeat
 from kohort.group.effects import Announce
-from kohort.group.events import Event, MemberRemoved, StaticMemberReplaced
+from kohort.group.events import ConsumerMemberDeleted, Event, GroupDeleted, MemberRemoved, StaticMemberReplaced
 from kohort.group.results import HeartbeatResult
 from kohort.model.errors import ErrorCode
 from kohort.parking.classic_heartbeats import ClassicParking
@@ -186,12 +186,14 @@ class ParkedAnswers:
         is_in_round = group is not None and (group.is_gathering or group.is_withholding)
         self.parking.committed(command.member_id, now_ms, is_in_round=is_in_round)
 
-    def event_applied(self, event: Event, _now_ms: int) -> None:
-        """An event has changed a group: members may have left, or were evicted."""
-        if isinstance(event, MemberRemoved):
+    def event_applied(self, event: Event, now_ms: int) -> None:
+        """An event has changed a group: members may have left, or were evicted, or it is a consumer group now."""
+        if isinstance(event, MemberRemoved | ConsumerMemberDeleted):
             self.parking.forget(event.group_id, event.member_id)
         elif isinstance(event, StaticMemberReplaced):
             self.parking.forget(event.group_id, event.old_member_id)
+        elif isinstance(event, GroupDeleted):
+            self.group_changed(event.group_id, now_ms)
 
     def announce(self, announce: Announce, now_ms: int) -> None:
         """A round has begun of which members learn together."""
