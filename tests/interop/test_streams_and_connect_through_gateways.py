@@ -12,6 +12,7 @@ from interop.producers import produce
 from interop.streams import application
 from interop.waiting import eventually
 from tests.interop.lanes import Stage
+from tests.interop.test_streams_groups import STREAMS_4_4, scale_and_kill
 from tests.interop.topics import create_topic
 
 pytestmark = [pytest.mark.timeout(300)]
@@ -43,6 +44,17 @@ def test_streams_count_through_a_gateway(guarantee: str, stage: Stage) -> None:
         streams.await_counts(KEYS, EACH, bootstrap=upstream)
     if guarantee == "exactly_once_v2":
         assert {count for _, count in streams.read_counts(upstream)} <= set(range(EACH + 1))
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.lane(90)
+@pytest.mark.parametrize("broker", ["coordinators_of_newest", "rewrite_of_newest"])
+@pytest.mark.capability("Kafka Streams", "streams groups: scaled 1-3, an instance is killed, one closes (4.4.0)")
+def test_counts_of_a_streams_group_are_exact_through_a_gateway(stage: Stage) -> None:
+    assert isinstance(stage.broker, KohortGateway)
+    parked = stage.broker.metric("heartbeats_held_total")
+    scale_and_kill(stage, STREAMS_4_4)
+    assert stage.broker.metric("heartbeats_held_total") > parked
 
 
 @pytest.mark.lane(60)

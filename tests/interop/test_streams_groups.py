@@ -37,6 +37,11 @@ in_both_versions = pytest.mark.parametrize("version", ["", "4.4.0"], ids=["4.3.1
 @in_both_versions
 @pytest.mark.capability("Kafka Streams", "streams groups: scaled 1-3, an instance is killed, one closes")
 def test_counts_are_exact_in_a_streams_group_that_is_scaled(stage: Stage, version: str) -> None:
+    scale_and_kill(stage, version)
+
+
+def scale_and_kill(stage: Stage, version: str) -> None:
+    """Scale an application from one instance to three, kill one and stop another, and check what is counted."""
     given = Input(stage)
     with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
         given.more()
