@@ -18,7 +18,6 @@ from tests.fleets.group_log import GeneratedGroup, Template, construct, simple, 
 from tests.fleets.scenarios import (
     EXPIRING,
     REWOUND,
-    UNLOADABLE,
     ZOMBIES,
     Scenario,
     faulty_groups,
@@ -26,7 +25,6 @@ from tests.fleets.scenarios import (
     resembling_groups,
     topics,
 )
-from tests.fleets.share_and_streams import ShareGroup, StreamsGroup
 
 from kohort.broker.os_disk import OsDisk
 from kohort.fleet.ground_truth import KnownFaults, Truth
@@ -108,16 +106,12 @@ def generate(
 
 
 def _constructed(seed: int) -> list[Template]:
-    """Return the scenarios that are not simulated: groups without members, and types that our coordinator lacks."""
+    """Return the scenarios that are not simulated: groups without members, and share groups, which we have not."""
     return [
         simple(Scenario("simple", _nothing, topics(6), weight=3)),
         simple(Scenario("repeated", _nothing, topics(3), REWOUND, near=ZOMBIES, commits=CommitStyle.REPEATED)),
         simple(Scenario("expiring by itself", _nothing, topics(3), EXPIRING, commits=CommitStyle.EXPIRING)),
-        construct(Scenario("share", _nothing, topics(8), weight=3, commits=CommitStyle.NONE), ShareGroup, seed),
-        construct(Scenario("streams", _nothing, topics(6), weight=3), StreamsGroup, seed),
-        construct(
-            Scenario("streams, cleaned", _nothing, topics(6), UNLOADABLE, commits=CommitStyle.FIRST), StreamsGroup, seed
-        ),
+        construct(Scenario("share", _nothing, topics(8), weight=3, commits=CommitStyle.NONE), seed),
     ]
 
 

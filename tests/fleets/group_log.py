@@ -19,7 +19,7 @@ from uuid import UUID
 
 from tests.fleets.generated_commits import Batch, CommitStyle, Committer, Span
 from tests.fleets.scenarios import Scenario
-from tests.fleets.share_and_streams import ConstructedGroup, Topics
+from tests.fleets.share_group import ShareGroup, Topics
 from tests.fleets.simulated_group import GROUP, Piece, SimulatedGroup
 
 from kohort.fleet.load_check import KAFKA_17306, LogCheck, step_of
@@ -81,11 +81,11 @@ def simulate(scenario: Scenario, seed: int) -> Template:
     return _template(scenario, pieces, topics, sorted(member_ids))
 
 
-def construct(scenario: Scenario, kind: type[ConstructedGroup], seed: int) -> Template:
-    """Construct the scenario of a share or streams group."""
+def construct(scenario: Scenario, seed: int) -> Template:
+    """Construct the scenario of a share group."""
     random = Random(seed)
     topics = {name: (random.randbytes(16), count) for name, count in scenario.topics.items()}
-    return _template(scenario, kind(topics).pieces(), topics)
+    return _template(scenario, ShareGroup(topics).pieces(), topics)
 
 
 def simple(scenario: Scenario) -> Template:

@@ -45,6 +45,8 @@ UNLOADABLE = frozenset({"unloadable_log"})
 NIGHTS = 7
 RARELY_MS = 10_000
 """Heartbeat interval in scenarios that last for hours: three times the default."""
+PATIENCE_MS, TO_REVOKE_US = 12 * 3_600_000, 40 * 3_600_000_000
+"""A rebalance timeout of hours, and how long members take to revoke that hardly ever do so in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,9 @@ def script(play: Callable[Concatenate[SimulatedGroup, ParamsT], None]) -> Callab
 
 
 @script
-def deployed(scene: SimulatedGroup, kind: str, members: int, deploys: int) -> None:
+def deployed(scene: SimulatedGroup, kind: str, members: int, deploys: int, threads: int = 1) -> None:
     """Members that run, and are replaced by the next version now and then."""
-    scene.start_all(members, kind)
+    scene.start_all(members, kind, threads=threads)
     for _ in range(deploys):
         scene.roll(kind)
 
@@ -226,12 +228,21 @@ def poll_timeouts(scene: SimulatedGroup, kind: str, poll_s: int) -> None:
 @script
 def not_revoking(scene: SimulatedGroup, seconds: int) -> None:
     """Members that take longer to revoke partitions, with a rebalance timeout of hours."""
-    patience_ms = 12 * 3_600_000
-    scene.start_all(2, "consumer-java", max_poll_interval_ms=patience_ms)
+    scene.start_all(2, "consumer-java", max_poll_interval_ms=PATIENCE_MS)
     for number in range(2):
-        scene.consumer(number).reconfigure(callback_us=40 * 3_600_000_000)
-    scene.start(2, "consumer-java", max_poll_interval_ms=patience_ms)
+        scene.consumer(number).reconfigure(callback_us=TO_REVOKE_US)
+    scene.start(2, "consumer-java", max_poll_interval_ms=PATIENCE_MS)
     scene.pass_s(seconds)
+    scene.cut()
+
+
+@script
+def not_closing(scene: SimulatedGroup) -> None:
+    """Threads of Kafka Streams that need hours to close the tasks which a new one is to have."""
+    slow = {"max_poll_interval_ms": PATIENCE_MS, "callback_us": TO_REVOKE_US}
+    scene.start_all(2, "streams", **slow)
+    scene.start(2, "streams", **slow)
+    scene.pass_s(300)
     scene.cut()
 
 
@@ -312,6 +323,9 @@ def ordinary_groups() -> Iterator[Scenario]:
     yield Scenario(
         "transactional", deployed("consumer-java", 2, 1), topics(4), weight=2, commits=CommitStyle.TRANSACTIONAL
     )
+    yield Scenario("streams", deployed("streams", 3, 2), topics(6), weight=3)
+    yield Scenario("streams 4.3", deployed("streams-4.3", 2, 1, threads=2), topics(4))
+    yield Scenario("static streams", static("streams"), topics(6))
     yield Scenario("converted", moved("consumer-java", "consumer-java"), topics(6), weight=2)
 
 
@@ -319,6 +333,8 @@ def resembling_groups() -> Iterator[Scenario]:
     """Yield the scenarios of healthy groups that resemble a fault."""
     yield Scenario("large deploy", deployed("cooperative-java", 12, 1), topics(48), READY, near=STORM)
     yield Scenario("large deploy consumer", deployed("consumer-java", 12, 1), topics(48), near=STORM)
+    yield Scenario("large deploy streams", deployed("streams", 6, 1, threads=2), topics(24), near=STORM)
+    yield Scenario("threads without tasks", deployed("streams", 4, 1, threads=2), topics(2), near=IDLE)
     yield Scenario("bad quarter", crashed_once(), topics(8), READY, near=STORM | SLOW)
     yield Scenario(
         "nightly",
@@ -363,6 +379,7 @@ def faulty_groups() -> Iterator[Scenario]:
     yield Scenario("storm eager", storm("eager-java"), topics(8), STORM | EAGER | READY)
     yield Scenario("storm cooperative", storm("cooperative-java"), topics(8), STORM | READY)
     yield Scenario("storm consumer", storm("consumer-java"), topics(8), STORM)
+    yield Scenario("storm streams", storm("streams"), topics(8), STORM)
     yield Scenario("poll timeouts", poll_timeouts("eager-java", 300), topics(6), SLOW | READY, permitted=STORM | EAGER)
     yield Scenario("slow polls", poll_timeouts("cooperative-java", 600), topics(6), SLOW | READY, near=STORM)
     yield Scenario("slow polls consumer", poll_timeouts("consumer-java", 300), topics(6), SLOW, permitted=STORM)
@@ -371,8 +388,10 @@ def faulty_groups() -> Iterator[Scenario]:
     )
     yield Scenario("restless", scaled("eager-java", 60, 4), topics(16), EAGER | READY, near=STORM)
     yield Scenario("held", not_revoking(300), topics(8), STUCK, rests={-1: (2, 6)})
+    yield Scenario("held streams", not_closing(), topics(8), STUCK, rests={-1: (2, 6)})
     yield Scenario("halted", deployed("eager-java", 3, 1), topics(6), STUCK | READY, commits=CommitStyle.HALTED)
     yield Scenario("halted consumer", deployed("consumer-java", 3, 1), topics(6), STUCK, commits=CommitStyle.HALTED)
+    yield Scenario("halted streams", deployed("streams", 3, 1), topics(6), STUCK, commits=CommitStyle.HALTED)
     yield Scenario("zombie", deployed("eager-java", 2, 1), topics(4), ZOMBIES | READY, commits=CommitStyle.ZOMBIE)
     yield Scenario("idle", deployed("eager-java", 6, 1), topics(4), IDLE | READY)
     yield Scenario("idle consumer", deployed("consumer-java", 6, 1), topics(2, 2), IDLE)
@@ -380,6 +399,7 @@ def faulty_groups() -> Iterator[Scenario]:
     yield Scenario("skewed consumer", deployed("consumer-range", 3, 1), topics(1, 1, 1, 1, 1, 1), UNEVEN)
     yield Scenario("gone", gone("eager-java"), topics(4), ABANDONED, rests={-1: (72, 132)}, near=EXPIRING)
     yield Scenario("gone consumer", gone("consumer-java"), topics(4), ABANDONED, rests={-1: (72, 132)}, near=EXPIRING)
+    yield Scenario("gone streams", gone("streams"), topics(4), ABANDONED, rests={-1: (72, 132)}, near=EXPIRING)
     yield Scenario("expiring", gone("cooperative-java"), topics(4), ABANDONED | EXPIRING, rests={-1: (150, 166)})
     two = deployed("eager-java", 2, 1)
     yield Scenario("commits expire", two, topics(3), READY, near=EXPIRING, commits=CommitStyle.EXPIRING)
@@ -390,6 +410,8 @@ def faulty_groups() -> Iterator[Scenario]:
     streams = with_assignor("stream", b"\0\0\0\x0b\0\0\0\x0b\0\0\0\0")
     yield Scenario("streams, classic", deployed("eager-java", 3, 2), topics(6), NOT_READY, weight=2, edit=streams)
     yield Scenario("connect", two, topics(1), NOT_READY, weight=2, edit=of_connect, commits=CommitStyle.NONE)
+    cleaned = deployed("streams", 3, 1)
+    yield Scenario("streams, cleaned", cleaned, topics(6), UNLOADABLE, commits=CommitStyle.FIRST)
     round_trip = moved("consumer-java", "cooperative-java")
     yield Scenario("there and back", round_trip, topics(6), READY, near=UNLOADABLE)
     yield Scenario("there and back, raced", round_trip, topics(6), UNLOADABLE, permitted=READY, raced=True)

@@ -41,8 +41,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         progress=lambda done, total: progress_calls.append((done, total)),
     )
     assert progress_calls == sorted(progress_calls)
-    assert len(progress_calls) == 3 + 4  # of the stories three are played
-    assert {total for _, total in progress_calls} == {3 + 40}
+    assert len(progress_calls) == 4 + 4  # of the stories four are played
+    assert {total for _, total in progress_calls} == {4 + 40}
     return directory
 
 
@@ -73,7 +73,7 @@ def test_another_seed_writes_others(home: Path, tmp_path: Path) -> None:
 def test_every_partition_is_loaded_by_our_coordinator(home: Path) -> None:
     groups = {group for partition in range(4) for group in loaded(opened(home, partition), GroupSettings()).groups}
     truth = read_truth(home)
-    unknown_to_us = {group for group, known in truth.groups.items() if known.scenario in ("share", "streams")}
+    unknown_to_us = {group for group, known in truth.groups.items() if known.scenario == "share"}
     assert set(truth.groups) - unknown_to_us == groups - unknown_to_us
 
 
