@@ -38,6 +38,8 @@ class EpochSender:
     """When it last sent one."""
     read_at: int | None = None
     """How often its group had changed when one without an update was read; the next one without one is the same."""
+    is_unshown: bool = False
+    """Whether what it was assigned is not known: it was found by a heartbeat that shows nothing of it."""
 
 
 class GroupChanges:

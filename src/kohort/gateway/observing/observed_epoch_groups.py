@@ -179,6 +179,8 @@ class ObservedEpochGroups(ABC, Generic[GroupT, MemberT, CommandT]):
         if is_new and command.member_epoch > 0:
             self._found(group, member_id, command, result, now_ms)
             return
+        if result.assignment is not None:
+            sender.is_unshown = False
         is_quiet = is_steady(command) and result.assignment is None and command.member_epoch == result.member_epoch
         changes = self._known[group_id].changes
         if is_quiet and sender.read_at == changes:
@@ -235,7 +237,9 @@ class ObservedEpochGroups(ABC, Generic[GroupT, MemberT, CommandT]):
         if result.member_epoch > group.epoch:
             for event in self._epochs(group, result.member_epoch, cause, now_ms):
                 self._store(event)
-        granted = self._owned(result.assignment if result.assignment is not None else command.owned)
+        shown = result.assignment if result.assignment is not None else command.owned
+        granted = self._owned(shown)
+        self._sender(group.group_id, member_id).is_unshown = shown is None
         member = member_id, result.member_epoch, result.member_epoch
         self._store(self._assignment(group.group_id, member, MemberState.STABLE, granted, frozenset(), cause))
         self._signals.event_applied(GroupLoaded(group.group_id, cause), now_ms)
@@ -359,8 +363,13 @@ class ObservedEpochGroups(ABC, Generic[GroupT, MemberT, CommandT]):
             self._remove(known, member, self._cause_of_absence(known, member, now_ms), now_ms)
         for member_id, shown in sorted(listed.items()):
             before = self._members(known).get(member_id)
-            if before is not None and before.epoch >= shown.epoch and not is_newer:
+            sender = self._senders.get((group_id, member_id))
+            is_shown = sender is None or not sender.is_unshown
+            is_known = before is not None and (before.epoch, is_shown) >= (shown.epoch, True)
+            if is_known and not is_newer:
                 continue
+            if sender is not None:
+                sender.is_unshown = False
             member = before if before is not None else self._new_member(group_id, member_id)
             for event in self._described_member(known, member, shown, cause):
                 self._store(event)

@@ -7,7 +7,7 @@ from tests.unit.gateway.observing.test_look_ups import World, consumer_group
 from kohort.group.commands import ConsumerHeartbeat
 from kohort.group.consumer.reconcile import ids_of
 from kohort.group.results import ConsumerHeartbeatResult
-from kohort.model.assignment import NOTHING
+from kohort.model.assignment import NOTHING, IdPartitions
 from kohort.model.errors import ErrorCode
 
 
@@ -38,6 +38,25 @@ def test_a_look_up_that_is_older_than_an_answer_leaves_its_member_as_it_is_and_i
     assert ids_of(group.members["m1"].assigned) == granted
     world.gateway.tick(10_000)
     assert world.asked == [None, 5, None]
+
+
+def test_a_member_found_by_a_heartbeat_that_shows_no_assignment_has_the_one_that_is_described() -> None:
+    """Its group changes each time that it is looked up: seed 850000626."""
+    world, granted = World(), ((b"t" * 16, (0,)),)
+    found = ConsumerHeartbeat("g", "m1", 5)
+    world.groups.consumer.heartbeat_answered(found, result(5, None), 0)
+    joins = ConsumerHeartbeat("g", "m2", 0, subscribed_topic_names=("t",), owned=NOTHING)
+    world.groups.consumer.heartbeat_answered(joins, result(5, NOTHING, "m2"), 1)
+    described = consumer_group(5)
+    member = described.members[0]._replace(assignment=granted)
+    world.groups.consumer_described(described._replace(members=(member,)), 2)
+    group = world.groups.consumer.group("g")
+    assert group is not None
+    assert ids_of(group.members["m1"].assigned) == granted
+
+
+def result(epoch: int, assignment: IdPartitions | None, member_id: str = "m1") -> ConsumerHeartbeatResult:
+    return ConsumerHeartbeatResult(ErrorCode.NONE, member_id=member_id, member_epoch=epoch, assignment=assignment)
 
 
 def test_a_static_member_that_leaves_and_is_not_known_has_its_group_looked_up() -> None:
