@@ -127,9 +127,9 @@ class ObservedStreamsGroups(ObservedEpochGroups[StreamsGroup, StreamsMember, Str
         apply(
             self._shard, offsets_reported(member, command, unexplained, *bounds, member.assigned.roles().__contains__)
         )
-        if member.lag_reason is None:
+        if (reason := member.retarget_reason) is None:
             return unexplained
-        cause = Cause(CauseKind.STANDBY_LAG, now_ms, member.member_id, member.lag_reason)
+        cause = Cause(CauseKind.STANDBY_LAG, now_ms, member.member_id, reason)
         if any(code is StatusCode.ASSIGNMENT_DELAYED for code, _ in result.statuses):
             self._about_to_grow(group.group_id, cause)  # the group's epoch is ahead of its target
         return cause

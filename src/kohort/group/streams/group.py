@@ -89,6 +89,17 @@ class StreamsMember:
         """The tasks that it owns, or is to run next: another thread of its process may give the copy back first."""
         return {*self.assigned.roles(), *self.target.active}
 
+    @property
+    def retarget_reason(self) -> HeartbeatReason | None:
+        """Why what it has reported calls for a new target, if it does.
+
+        A warm-up that has caught up calls for one with each report: the epoch of the first could perhaps not be stored.
+        """
+        is_warm = any(
+            lag <= self.copies.acceptable_recovery_lag and task in self.target.warmup for task, lag in self.copies.lags
+        )
+        return self.lag_reason or (HeartbeatReason.STANDBY_CAUGHT_UP if is_warm else None)
+
     def store(self, record: StreamsMemberStored) -> None:
         """Take what the record has of the member."""
         self.is_stored = True

@@ -53,11 +53,12 @@ def decide_assign_target(group: StreamsGroup, command: AssignTarget, now_ms: int
 def decide_retarget(group: StreamsGroup, command: RetargetForLags, now_ms: int, settings: GroupSettings) -> Effects:
     """Take the epoch on if what a member has just reported makes another target. Walks all members."""
     member = group.members[command.member_id]
-    if group.epoch > group.assignment_epoch or (member.reports_lags and member.lag_reason is None):
+    reason = member.retarget_reason
+    if group.epoch > group.assignment_epoch or (member.reports_lags and reason is None):
         return
     targets = targets_of(group, settings)
     if any(targets.get(member_id, NO_TASKS) != each.target for member_id, each in group.members.items()):
-        cause = Cause(CauseKind.STANDBY_LAG, now_ms, member.member_id, member.lag_reason or "its client reports none")
+        cause = Cause(CauseKind.STANDBY_LAG, now_ms, member.member_id, reason or "its client reports none")
         yield Append(next_epoch(group, cause))
         yield Then(AssignTarget(group.group_id, cause))
 

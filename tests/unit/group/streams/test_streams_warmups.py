@@ -55,6 +55,18 @@ def test_copy_that_has_caught_up_makes_the_move() -> None:
     assert [world.member(each).assigned.tasks for each in "ab"] == [active("0_0"), active("0_1")]
 
 
+def test_move_whose_epoch_could_not_be_stored_is_made_by_the_next_report() -> None:
+    """The disk was full: seed 860000386."""
+    world = started()
+    (task,), why = tasks("0_1"), Cause(CauseKind.MEMBER_CHANGED, 0, "b")
+    event = TaskOffsetsReported("g", "b", ((task, 10_000),), ((task, 20_000),), 10_000, 30_000, why)
+    world.member("b").report_offsets(event)
+    report(world, "b", "0_1", 10_000, 20_000)
+    assert cause(world) == (CauseKind.STANDBY_LAG, "b", "standby_caught_up")
+    settle(world)
+    assert world.member("b").assigned.tasks == active("0_1")
+
+
 def test_move_is_not_taken_back_while_the_copy_waits_to_become_the_active_task() -> None:
     world = started()
     report(world, "b", "0_1", 10_000, 20_000)
