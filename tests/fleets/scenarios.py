@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from tests.fleets.generated_commits import CommitStyle
 from tests.fleets.simulated_group import (
@@ -239,7 +239,7 @@ def not_revoking(scene: SimulatedGroup, seconds: int) -> None:
 @script
 def not_closing(scene: SimulatedGroup) -> None:
     """Threads of Kafka Streams that need hours to close the tasks which a new one is to have."""
-    slow = {"max_poll_interval_ms": PATIENCE_MS, "callback_us": TO_REVOKE_US}
+    slow: dict[str, Any] = {"max_poll_interval_ms": PATIENCE_MS, "callback_us": TO_REVOKE_US}
     scene.start_all(2, "streams", **slow)
     scene.start(2, "streams", **slow)
     scene.pass_s(300)
