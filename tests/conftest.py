@@ -1,5 +1,5 @@
 """Each of several processes takes whole modules, those that take longest first, and one all of tidy, which shares the
-parsed tree. One takes the modules that share a Spark session; others help it when they have nothing else."""
+parsed tree. Two take the modules that share a Spark session; others help them when they have nothing else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -74,8 +73,11 @@ LONGEST = [
 ]
 """What starts first: it takes longest, and would otherwise run alone at the end."""
 
+SESSIONS = 2
+"""So many processes start a Spark session for the modules that share one: a session waits more than it works."""
+
 WORTH_A_SESSION = 5
-"""So many modules must wait for a Spark session before another process starts one, which takes as long as a module."""
+"""So many modules must wait for a session before one more process starts it, which takes as long as a module."""
 
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Options of the Java processes that tests start: they end before optimized code and parallel collection pay."""
@@ -91,14 +93,15 @@ def _shares_session(scope: str) -> bool:
     return scope.startswith("tests/spark/") and scope not in WITHOUT_THE_SESSION
 
 
-def next_scope(waiting: Iterable[str], own: Iterable[str], others: Iterable[str]) -> str | None:
+def next_scope(waiting: Iterable[str], own: Iterable[str], others: Iterable[Iterable[str]]) -> str | None:
     """Return the scope that a process takes, of those that wait in their order; None if it has nothing more to do.
 
-    `own` are the scopes that it has had, `others` those of the other processes that run.
+    `own` are the scopes that it has had, `others` those of each other process that runs.
     """
     queue = list(waiting)
     of_session = [scope for scope in queue if _shares_session(scope)]
-    may_share = any(map(_shares_session, own)) or not any(map(_shares_session, others))
+    sessions = sum(any(map(_shares_session, each)) for each in others)
+    may_share = any(map(_shares_session, own)) or sessions < SESSIONS
     if of_session and may_share:
         return of_session[0]
     plain = next((scope for scope in queue if not _shares_session(scope)), None)
@@ -131,7 +134,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return _scope(nodeid)
 
         def _next_scope(self, node: Any) -> str | None:
-            others = chain.from_iterable(self.assigned_work[each] for each in self.nodes if each is not node)
+            others = [self.assigned_work[each] for each in self.nodes if each is not node]
             return next_scope(self.workqueue, self.assigned_work[node], others)
 
         def _reschedule(self, node: Any) -> None:
