@@ -50,12 +50,10 @@ class ParkedAnswer(WaitingAnswer):
         frame: Buffer,
         error: ErrorCode,
         updates: Counter[GroupProtocol],
-        client: ClientSoftware,
     ) -> None:
         super().__init__(repeats, exchange, heartbeat.group_id, frame)
         self._error = error
         self._updates = updates
-        self._is_overtaken = client.habits.matches_by_id
         self.heartbeat = heartbeat
         self.parked: ParkedHeartbeat[Heartbeat, HeartbeatResult] | None = None
 
@@ -77,8 +75,6 @@ class ParkedAnswer(WaitingAnswer):
 
     def followed(self, follower: Follower, now_ms: int) -> bool:
         """A request arrived behind it: return whether the answer stays parked."""
-        if self._is_overtaken and follower is Follower.COMMIT:
-            return True
         if self.parked is not None and self.parked.followed(follower, now_ms):
             return True
         if self.is_repeated and follower is Follower.COMMIT:
@@ -144,7 +140,7 @@ class ParkedAnswers:
         member = None if group is None else group.members.get(heartbeat.member_id)
         if member is None:
             return None
-        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates, client)
+        answer = ParkedAnswer(self._repeats, exchange, heartbeat, frame, error, self._updates)
         result = self._decide(heartbeat, now_ms)
         if error is not ErrorCode.NONE and (result.error is not error or heartbeat.group_id not in self._complete):
             return None

@@ -116,11 +116,6 @@ class Instances:
         self._early: BoundedDict[str, tuple[int | None, set[str]]] = BoundedDict(MOST_EARLY)
         """By group, the generation and which members peers have reached before the round is known here."""
 
-    @property
-    def connected_ids(self) -> tuple[str, ...]:
-        """The instances with which a link is up."""
-        return tuple(self._peers)
-
     def writes(self, group_id: str) -> bool:
         """Whether events and metrics of a group are written by this instance, of those that can be reached.
 
