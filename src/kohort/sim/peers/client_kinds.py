@@ -86,6 +86,11 @@ class ClientKind:
         """Whether it can send an instance id."""
         return self.versions.get(Api.JOIN_GROUP, FIRST_STATIC_JOIN) >= FIRST_STATIC_JOIN
 
+    @property
+    def is_assigned_nothing(self) -> bool:
+        """Whether a cooperative group has no partition for it: it cannot list what it owns (docs/decisions/0013)."""
+        return self.embedded_version == 0 and any(_is_cooperative(ASSIGNORS[name]()) for name in self.assignors)
+
     def made_assignors(self) -> tuple[Assignor, ...]:
         """Return the assignors of one process: the sticky ones have a memory."""
         made: tuple[Assignor, ...] = tuple(ASSIGNORS[name]() for name in self.assignors)
