@@ -105,6 +105,11 @@ class EpochHeartbeatResult(Result):
     is_settling: bool = False
     can_wait: bool = True
 
+    @property
+    def keeps_interval(self) -> bool:
+        """Whether its client takes the interval for more than the time of its next heartbeat."""
+        return False
+
 
 @dataclass(slots=True)
 class ConsumerHeartbeatResult(EpochHeartbeatResult):

@@ -70,6 +70,10 @@ class ConsumerAnswer(Protocol):
     def is_settling(self) -> bool:
         """Whether the member has something to do or to wait for."""
 
+    @property
+    def keeps_interval(self) -> bool:
+        """Whether its client takes the interval for more than the time of its next heartbeat."""
+
 
 HeartbeatT = TypeVar("HeartbeatT", bound=ConsumerHeartbeat)
 
@@ -222,7 +226,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         else:
             is_busy = self._settling_ms > 0 and (owing_ms is not None or result.is_settling)
             next_ms = self._settling_ms if is_busy else result.heartbeat_interval_ms
-        if next_ms < result.heartbeat_interval_ms:
+        if next_ms < result.heartbeat_interval_ms and not result.keeps_interval:
             result.heartbeat_interval_ms = next_ms
         sender.requested_ms = result.heartbeat_interval_ms
 

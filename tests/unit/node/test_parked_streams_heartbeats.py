@@ -7,6 +7,7 @@ from typing import Any
 from tests.unit.node.desk import Desk
 from tests.unit.node.test_streams_apis import DELAY_MS, JOIN
 
+from kohort.group.streams.topology import StatusCode
 from kohort.model.errors import ErrorCode
 from kohort.parking.client_software import JAVA, software_named
 from kohort.parking.limits import EPOCH_MARGIN_MS, NEXT_MS, RECENT_MS, RECENT_WAIT_MS
@@ -206,3 +207,14 @@ def test_kafka_streams_has_its_answer_before_its_next_heartbeat_is_due() -> None
     desk.advance(PARK_MS)
     (answer,) = first.answers()
     assert answer.heartbeat_interval_ms == PARK_MS + EPOCH_MARGIN_MS[JAVA]
+
+
+def test_kafka_streams_waits_for_missing_source_topics_as_long_as_without_parking() -> None:
+    """It waits for two of the intervals that the first such answer has."""
+    desk = Desk(kohort_group_consumer_heartbeat_park_ms=PARK_MS, group_streams_initial_rebalance_delay_ms=0)
+    first = Thread(desk, "a")
+    first.peer.connection.client_software = software_named(JAVA, "4.3.1")
+    first.peer.send(StreamsGroupHeartbeatRequest(**{**JOIN, "member_id": "a"}), 1)
+    (answer,) = first.answers()
+    assert StatusCode.MISSING_SOURCE_TOPICS in [each.status_code for each in answer.status or ()]
+    assert answer.heartbeat_interval_ms == 5_000

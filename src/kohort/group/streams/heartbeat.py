@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kohort.group.commands import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, GroupCommand
 from kohort.group.results import EpochHeartbeatResult
 from kohort.group.streams.events import Settings, UserEndpoint
-from kohort.group.streams.topology import InternalTopic, StreamsStatus, StreamsTopology
+from kohort.group.streams.topology import InternalTopic, StatusCode, StreamsStatus, StreamsTopology
 from kohort.model.errors import ErrorCode
 from kohort.model.streams_tasks import Task, TasksByRole
 
@@ -101,6 +101,11 @@ class StreamsHeartbeatResult(EpochHeartbeatResult):
     def assignment(self) -> TasksByRole | None:
         """The tasks, as parking calls them."""
         return self.tasks
+
+    @property
+    def keeps_interval(self) -> bool:
+        """Kafka Streams waits for source topics that are missing for two intervals, and then shuts down."""
+        return any(code is StatusCode.MISSING_SOURCE_TOPICS for code, _ in self.statuses)
 
 
 def refused(error: ErrorCode, message: str) -> StreamsHeartbeatResult:
