@@ -72,19 +72,21 @@ def test_members_notice_nothing_of_a_reload(broker: EmbeddedBroker, tmp_path: Pa
                 reload, held = gateway.server.reload, gateway.server.gateway.policies.counters.heartbeats
                 assert reload is not None
 
-                async def order() -> None:
+                async def order(text: str) -> None:
+                    # In one step: a gateway that notices the file in between would read it twice.
+                    replace(file, text)
                     reload.order()
 
                 for number, table in enumerate(TABLES, 1):
-                    replace(file, table)
-                    if number > 1:  # the first one is noticed
-                        gateway.call(order())
+                    if number == 1:  # it is noticed
+                        replace(file, table)
+                    else:
+                        gateway.call(order(table))
                     until(gateway, lambda number=number: reload.counters.results["applied"] == number, "it is read")
                     if number == 1:
                         for protocol in (GroupProtocol.CLASSIC, GroupProtocol.CONSUMER):
                             until(gateway, lambda each=protocol: held[each] > 1, "its heartbeats are parked")
-                replace(file, "[[policies]]\ntreatment = 'hold'\n")
-                gateway.call(order())
+                gateway.call(order("[[policies]]\ntreatment = 'hold'\n"))
                 until(gateway, lambda: reload.counters.results["refused"] == 1, "it is refused")
                 assert [pod.moved for pod in pods] == moved
                 described = admin.describe_groups(["g", "k"])
