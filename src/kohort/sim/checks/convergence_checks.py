@@ -15,6 +15,7 @@ from kohort.group.events import (
     Event,
     GenerationFormed,
     GroupDeleted,
+    GroupLoaded,
     GroupStored,
     MemberRemoved,
     PendingMemberDropped,
@@ -301,6 +302,9 @@ class StandstillChecker(Checker):
                     found.joined(name, self.now_us)
         elif isinstance(event, GroupDeleted):
             self._rounds.pop(event.group_id, None)  # by a conversion to the consumer protocol too, which has no rounds
+        elif isinstance(event, GroupLoaded) and event.group_id in self._ended_us:
+            # The sessions of all members begin anew, also of those that ended before.
+            self._ended_us[event.group_id] = self.now_us
         elif isinstance(event, PendingMemberDropped):
             # A member that was closed while its id was issued: the round has waited for it (KIP-394).
             self._ended_us[event.group_id] = self.now_us

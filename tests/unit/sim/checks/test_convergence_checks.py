@@ -6,12 +6,13 @@ from random import Random
 from typing import Any
 
 from tests.unit.sim.checks.brokers import Broker
-from tests.unit.sim.checks.scripted import Member, Script, breaks, classic, gathers, generation, goes, joins, of
+from tests.unit.sim.checks.scripted import WHY, Member, Script, breaks, classic, gathers, generation, goes, joins, of
 
 from kohort.gateway.assigning.edge import ASSIGNOR_MS
+from kohort.group.events import GroupLoaded
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.convergence_checks import GRACE_US, SLACK_US, EndChecker, StandstillChecker
+from kohort.sim.checks.convergence_checks import GRACE_US, QUIET_US, SLACK_US, EndChecker, StandstillChecker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.invariants import (
@@ -250,6 +251,18 @@ def test_a_round_that_waits_for_a_member_which_was_killed_or_cut_off_is_not_judg
             world.see.fault("freeze", "b", "for_us=1000000")
         world.stands_still(9 * SECOND_US)
         assert world.script.times(STANDSTILL_BOUNDED) == 0
+
+
+def test_a_round_that_waits_for_a_member_whose_session_began_anew_when_its_group_was_loaded_is_not_judged() -> None:
+    for is_loaded, times in ((True, 0), (False, 2)):
+        world = Round()
+        world.see.member_ended(world.b, "killed")
+        world.passes(QUIET_US)
+        if is_loaded:
+            world.script.happens(GroupLoaded("g", WHY))
+        world.passes(SECOND_US)
+        world.stands_still(INTERVAL_MS * 1000)
+        assert world.script.times(STANDSTILL_BOUNDED) == times
 
 
 def judged_beside_a_static_member(*, is_back: bool, is_evicted: bool = False) -> int:
