@@ -62,6 +62,11 @@ class StateChecker(Checker):
         for node in self._ledgers.nodes:
             self._look_inside(node.node)
 
+    def fault(self, name: str, subject: str, detail: str) -> None:
+        """Where a topic could not grow on a bad disk, groups have the commits that were to precede its partitions."""
+        if name == "grow topic":
+            self._partitions[subject] = self._partitions.get(subject, 0) + int(detail.removeprefix("by="))
+
     def node_stopped(self, node: SeenNode, how: str) -> None:
         self._look_at_all(node.node)
 

@@ -119,6 +119,13 @@ def test_damage_to_a_consumer_group_is_seen(damage: Callable[[Broker], None], in
         broker.observer.ended()
 
 
+def test_commits_that_were_to_precede_the_partitions_of_a_topic_that_could_not_grow_are_no_leak() -> None:
+    broker = native()
+    _offsets(broker)
+    broker.observer.fault("grow topic", "t", "by=99")
+    broker.observer.ended()
+
+
 def _leader(broker: Broker) -> None:
     broker.classic_group.leader = "Z"
 
