@@ -144,6 +144,10 @@ class EndChecker(Checker):
 QUIET_US = 20_000_000
 """So long before a round, and until its end, no member may have been killed, frozen or cut off."""
 
+AT_ONCE_US = 50_000
+"""An answer within this time was not parked: where the heartbeat was sent again, its member has another pace from then
+on, once; else its pace is that of plain Kafka."""
+
 SLACK_US = 1_000_000
 """What a round takes besides: requests, flushes, the leader's look at the cluster, a heartbeat that is sent again."""
 
@@ -224,8 +228,8 @@ class StandstillChecker(Checker):
         """By group and name, the time between two heartbeats that are not parked."""
         self._sent_us: dict[str, int] = {}
         """By member's name, when its last heartbeat was sent for the first time, or its generation began."""
-        self._repeats: set[str] = set()
-        """The names of members whose last heartbeat was answered with an error after which they send it again."""
+        self._repeated_us: dict[str, int | None] = {}
+        """When a heartbeat was sent again after an error that asks for it, None before; by member's name."""
         self._waiting: set[str] = set()
         """The names of members whose JoinGroup or LeaveGroup is unanswered."""
         self._assigning_us = 0
@@ -339,17 +343,22 @@ class StandstillChecker(Checker):
             self._waiting.discard(member.name)
         if request == "SyncGroup" and error is ErrorCode.NONE:
             self._sent_us[member.name] = self.now_us
-        if request == "Heartbeat" and error in REPEAT_ERRORS:
-            self._repeats.add(member.name)
-        else:
-            self._repeats.discard(member.name)
+        if request == "Heartbeat":
+            repeated_us = self._repeated_us.pop(member.name, None)
+            if error in REPEAT_ERRORS:
+                self._repeated_us[member.name] = None
+            elif repeated_us is not None and self.now_us - repeated_us < AT_ONCE_US:
+                self._sent_us[member.name] = repeated_us
         if error and error not in REPEAT_ERRORS:
             self._learn(member)
 
     def asked(self, member: SeenMember, request: str, detail: str) -> None:
         """Note its last heartbeat, and how long it took to join, or to leave."""
-        if request == "Heartbeat" and member.name not in self._repeats:
-            self._sent_us[member.name] = self.now_us
+        if request == "Heartbeat":
+            if member.name in self._repeated_us:
+                self._repeated_us[member.name] = self.now_us
+            else:
+                self._sent_us[member.name] = self.now_us
         if request not in _ANSWERS:
             return
         self._waiting.add(member.name)

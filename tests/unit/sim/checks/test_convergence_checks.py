@@ -12,7 +12,7 @@ from kohort.gateway.assigning.edge import ASSIGNOR_MS
 from kohort.group.events import GroupLoaded
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.sim.checks.convergence_checks import GRACE_US, QUIET_US, SLACK_US, EndChecker, StandstillChecker
+from kohort.sim.checks.convergence_checks import AT_ONCE_US, GRACE_US, QUIET_US, SLACK_US, EndChecker, StandstillChecker
 from kohort.sim.checks.fault_history import FaultsSeen
 from kohort.sim.checks.group_ledger import Ledgers
 from kohort.sim.checks.invariants import (
@@ -193,6 +193,27 @@ def test_a_cooperative_member_learns_of_a_round_by_its_own_next_heartbeat() -> N
     for is_sent_again in (False, True):
         with breaks(LEARNS_NO_LATER, "b learnt of a round after 2.001 s", "due after 1.000 s"):
             learnt("cooperative", due_us + SLACK_US + 1000, is_sent_again=is_sent_again)
+
+
+def test_an_answer_at_once_to_a_heartbeat_that_is_sent_again_begins_an_interval() -> None:
+    def learnt(answered_us: int) -> None:
+        world = Round("cooperative")
+        world.beats(world.b)
+        world.see.answered(world.b, "Heartbeat", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "")
+        world.passes(2 * SECOND_US)
+        world.beats(world.b)
+        world.passes(answered_us)
+        world.see.answered(world.b, "Heartbeat", ErrorCode.NONE, "")
+        world.passes(SECOND_US // 2 - answered_us)
+        world.script.happens(gathers(1))
+        world.passes(5 * SECOND_US // 2 + SLACK_US)
+        world.learns(world.b)
+        world.joins(world.b)
+        world.ends()
+
+    learnt(AT_ONCE_US - 1)
+    with breaks(LEARNS_NO_LATER, "b learnt of a round after 3.500 s", "due after 0.500 s"):
+        learnt(AT_ONCE_US)
 
 
 def test_an_eager_member_learns_of_a_round_by_the_last_members_next_heartbeat() -> None:
