@@ -52,6 +52,7 @@ from bench.spark_read import spark_read
 from bench.spark_sink import spark_sink
 from bench.startup import startup
 from bench.streams import streams, streams_join
+from bench.streams_groups import streams_groups
 from bench.takeover import takeover
 from bench.throughput import throughput, throughput_over_tls
 from bench.topic_to_topic import topic_to_topic
@@ -75,6 +76,7 @@ ROWS: Mapping[str, Callable[[bool], Iterator[Outcome]]] = {
     "clients": clients,
     "streams": streams,
     "streams-join": streams_join,
+    "streams-groups": streams_groups,
     "gateway-settle": gateway_settle,
     "gateway-traffic": gateway_traffic,
     "gateway-held": gateway_held,

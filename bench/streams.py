@@ -47,7 +47,8 @@ def states(instance: Child) -> list[tuple[str, int]]:
     return [(state, int(at_ms)) for state, at_ms in _STATE.findall(instance.text())]
 
 
-def _topics(broker: Broker) -> str:
+def new_topics(broker: Broker) -> str:
+    """Make the topics of an application, and return the name of the one that it reads."""
     name = f"words-{next(_numbers)}"
     with Admin(broker.bootstrap) as admin:
         for topic in (name, f"{name}-counts"):
@@ -55,14 +56,14 @@ def _topics(broker: Broker) -> str:
     return name
 
 
-def counted_per_s(broker: Broker, guarantee: str, records: int) -> float:
+def counted_per_s(broker: Broker, guarantee: str, records: int, *settings: str) -> float:
     """Have one instance count so many records; return how many it counted in a second."""
-    name = _topics(broker)
+    name = new_topics(broker)
     produce("librdkafka", broker.bootstrap, name, keyed(records, KEYS))
     setting = f"processing.guarantee={guarantee}"
     with (
         tempfile.TemporaryDirectory() as folder,
-        application(broker.bootstrap, name, Path(folder), PARTITIONS, setting) as streams,
+        application(broker.bootstrap, name, Path(folder), PARTITIONS, setting, *settings) as streams,
         Admin(broker.bootstrap) as admin,
     ):
         instance = streams.start(0)
@@ -81,7 +82,7 @@ class Joined(NamedTuple):
     running: float
 
 
-def _shares(admin: Admin, group_id: str) -> list[int]:
+def shares(admin: Admin, group_id: str) -> list[int]:
     """Return how many tasks each member has been assigned; nothing while the group rebalances."""
     found = admin.describe_groups([group_id])[group_id]
     given = [each.streams[1] for each in found.members if each.streams]
@@ -90,7 +91,7 @@ def _shares(admin: Admin, group_id: str) -> list[int]:
 
 def join(broker: Broker, settled_s: float) -> Joined:
     """Have a third instance join two that had so long to settle."""
-    name = _topics(broker)
+    name = new_topics(broker)
     produce("librdkafka", broker.bootstrap, name, keyed(2 * KEYS, KEYS))
     defaults = ("session.timeout.ms=45000", "heartbeat.interval.ms=3000")
     with (
@@ -103,9 +104,9 @@ def join(broker: Broker, settled_s: float) -> Joined:
         streams.await_counts(KEYS, 2)
         time.sleep(settled_s)
         third = streams.start(2)
-        eventually(lambda: _shares(admin, streams.group_id) != [TASKS // 2] * 2, True, 60, every_s=0.002)
+        eventually(lambda: shares(admin, streams.group_id) != [TASKS // 2] * 2, True, 60, every_s=0.002)
         began_ms = time.time() * 1000
-        eventually(lambda: _shares(admin, streams.group_id), [TASKS // 3] * 3, 60, every_s=0.002)
+        eventually(lambda: shares(admin, streams.group_id), [TASKS // 3] * 3, 60, every_s=0.002)
         shared_ms = time.time() * 1000
         eventually(lambda: states(third)[-1][0] == "RUNNING" and states(third)[-1][1] >= shared_ms, True, 60)
         return Joined(shared_ms - began_ms, states(third)[-1][1] - states(third)[0][1])
