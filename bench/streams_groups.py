@@ -4,6 +4,11 @@ Heartbeats are those of members that have settled, one after another on each of 
 off; what counts is the CPU time of the broker. The application of the other figures is that of `streams`. A third
 instance joins two that have settled, at default settings; after a kill the time counts until the other instance has all
 tasks, with a session timeout of 6 s on both.
+
+Tasks with state move to a second instance, which takes a bounded number of records a second into its stores: counted is
+for how long each partition of the output got no count, beyond what is usual, while records came all the time. The peer
+of this figure is our own broker with warm-ups turned off, so that the sticky assignor moves tasks at once; what Apache
+Kafka does at the same settings is in its note.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +24,7 @@ from interop.brokers import Broker
 from interop.group import keyed
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
-from interop.producers import produce
+from interop.producers import Load, produce
 from interop.streams import STREAMS_PROTOCOL, application, running
 from interop.waiting import eventually
 from interop.wire import Wire
@@ -26,7 +32,9 @@ from interop.wire import Wire
 from bench.result import Aim, Outcome, Result
 from bench.streams import KEYS, PARTITIONS, TASKS, counted_per_s, new_topics, shares
 from interop import jars
-from kohort.sync import Admin
+from kohort.client import ResourceType
+from kohort.model.ids import TopicPartition
+from kohort.sync import Admin, Consumer
 from kohort.wire import messages as m
 
 PEER = "Apache Kafka 4.4.0"
@@ -40,6 +48,10 @@ SESSIONS = {
 }
 NOT_YET = (14, 15, 16)
 """Errors of a coordinator that is being made."""
+STATE_KEYS, RESTORED_PER_S = 60_000, 1_500
+"""Half of the keys move: 20 s of restoring, as 1 GB takes at 50 MB/s."""
+USUAL_S = 1.0
+"""Counts are written every 200 ms, and a busy machine adds to it."""
 UNPARKED = {"kohort.group.consumer.heartbeat.park.ms": "0"}
 
 
@@ -135,6 +147,60 @@ def _joined_and_killed(broker: Broker) -> tuple[float, float]:
         return joined_ms, 1000 * (time.monotonic() - began_s)
 
 
+def _moved_s(broker: Broker, warmups: int) -> float:
+    """Return for how many partition-seconds nothing was counted while half of the tasks with state move."""
+    name = new_topics(broker)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        application(broker.bootstrap, name, Path(folder), PARTITIONS, STREAMS_PROTOCOL) as streams,
+        Admin(broker.bootstrap) as admin,
+    ):
+        admin.alter_configs(ResourceType.TOPIC, streams.counts, {"message.timestamp.type": "LogAppendTime"})
+        bounds = {
+            "num.warmup.replicas": str(warmups),
+            "acceptable.recovery.lag": "500",
+            "task.offset.interval.ms": "15000",
+        }
+        changes = {f"streams.{setting}": value for setting, value in bounds.items()}
+        admin.alter_configs(ResourceType.GROUP, streams.group_id, changes)
+        produce("librdkafka", broker.bootstrap, name, keyed(STATE_KEYS, STATE_KEYS))
+        running(streams.start(0, version=VERSION))
+        ends = dict.fromkeys((TopicPartition(streams.counts, number) for number in range(PARTITIONS)), "latest")
+        eventually(lambda: _end(admin, ends) >= STATE_KEYS, True, 120)
+        with Load(broker.bootstrap, name, keys=KEYS, pause_s=0.1) as load:
+            counted = _end(admin, ends)
+            eventually(lambda: _end(admin, ends) >= counted + 10 * KEYS, True, 60)
+            began_ms = time.time() * 1000
+            streams.start(1, version=VERSION, restored_per_s=RESTORED_PER_S)
+            eventually(lambda: _stateful(admin, streams.group_id), [PARTITIONS // 2] * 2, 240)
+            time.sleep(STATE_KEYS / 2 / RESTORED_PER_S + 5)
+            load.stop()
+        return _unread_s(broker, streams.counts, began_ms)
+
+
+def _end(admin: Admin, ends: dict[TopicPartition, str]) -> int:
+    return sum(each.offset for each in admin.list_offsets(ends).values() if each)
+
+
+def _stateful(admin: Admin, group_id: str) -> list[int]:
+    """Return how many tasks with a store each member has been assigned."""
+    given = [each.streams[1] for each in admin.describe_groups([group_id])[group_id].members if each.streams]
+    return sorted(sum(task.subtopology == 1 for task in each.active) for each in given if each is not None)
+
+
+def _unread_s(broker: Broker, topic: str, since_ms: float) -> float:
+    """Return the seconds without a record beyond the usual pause, of all partitions of a topic."""
+    arrived: list[list[float]] = [[since_ms] for _ in range(PARTITIONS)]
+    with Consumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
+        while batches := consumer.poll(3000):
+            for record in chain.from_iterable(batches):
+                if record.timestamp_ms > since_ms:
+                    arrived[record.partition].append(record.timestamp_ms)
+    gaps = [(after - before) / 1000 for each in arrived for before, after in pairwise(each)]
+    return sum(gap - USUAL_S for gap in gaps if gap > USUAL_S)
+
+
 def streams_groups(quick: bool) -> Iterator[Outcome]:
     """Measure both brokers in turn."""
     rounds, beats, records = (1, 8_000, 20_000) if quick else (3, 40_000, 200_000)
@@ -156,6 +222,9 @@ def streams_groups(quick: bool) -> Iterator[Outcome]:
                 joined_ms, back_ms = _joined_and_killed(broker)
                 note(broker, "joined", joined_ms)
                 note(broker, "back", back_ms)
+            note(ours, "moved", _moved_s(ours, 2))
+            note(ours, "moved at once", _moved_s(ours, 0))
+            note(theirs, "moved", _moved_s(theirs, 2))
     for name, text, unit, aim in (
         ("beats", "StreamsGroupHeartbeat per second of the broker's CPU", "heartbeats/s", Aim(2, of_ratio=True)),
         ("words", "streams group, word count", "records/s", Aim(1, of_ratio=True)),
@@ -163,3 +232,7 @@ def streams_groups(quick: bool) -> Iterator[Outcome]:
         ("back", "streams group, two of three are killed: tasks are back", "ms", Aim(1, of_ratio=True, at_most=True)),
     ):
         yield Result(text, unit, found["kohort"][name], found["apache"][name], PEER, aim)
+    text = "streams group, half of the state moves: partition-seconds without counts"
+    at_once, others = found["kohort"]["moved at once"], [round(each, 1) for each in found["apache"]["moved"]]
+    aim, others_did = Aim(0.1, of_ratio=True, at_most=True), f"{PEER} with warm-ups: {others} s"
+    yield Result(text, "s", found["kohort"]["moved"], at_once, "without warm-ups", aim, others_did)

@@ -32,8 +32,8 @@ CHANGED = {
     }
 }
 """What our Java programs say otherwise to the jars of a pom than to those of pom.xml."""
-TOGETHER = {"StreamsGroupLockstep": ("Lockstep",)}
-"""Which other Java programs one is compiled with, since it extends them."""
+TOGETHER = {"StreamsGroupLockstep": ("Lockstep",), "SlowlyRestoringStream": ("CountingStream",)}
+"""Which other Java programs one is compiled with, since it extends or runs them."""
 LEAST_JAVA = 17
 SHORT = "512m"  # the heap of a tool that only looks something up
 

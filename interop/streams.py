@@ -40,14 +40,19 @@ class Application:
         """The group of the instances."""
         return f"counting-{self.topic}"
 
-    def start(self, state: int, *settings: str, version: str = "") -> Child:
-        """Start an instance with a state folder, of another version of Kafka than the pom's where one is given."""
+    def start(self, state: int, *settings: str, version: str = "", restored_per_s: int = 0) -> Child:
+        """Start an instance with a state folder, of another version of Kafka than the pom's where one is given.
+
+        `restored_per_s` bounds how many records a second its stores and copies take, as large state does.
+        """
         pom = f"{POM}@{version}" if version else POM
-        program = jars.compiled("CountingStream", pom=pom)
+        main = "SlowlyRestoringStream" if restored_per_s else "CountingStream"
+        program = jars.compiled(main, pom=pom)
         where = [self.bootstrap, self.group_id, self.topic, self.counts, str(self._folder / f"state-{state}")]
         own = (*self._settings, *settings)
         timeouts = () if STREAMS_PROTOCOL in own else TIMEOUTS
-        command = jars.command("CountingStream", *where, *SETTINGS, *timeouts, *own, classes=program, pom=pom)
+        command = jars.command(main, *where, *SETTINGS, *timeouts, *own, classes=program, pom=pom)
+        command.insert(1, f"-Drestored.records.per.second={restored_per_s}")
         self.started.append(Child(command, self._folder / f"instance-{len(self.started)}.log"))
         return self.started[-1]
 

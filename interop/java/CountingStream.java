@@ -1,5 +1,6 @@
 import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
@@ -18,6 +19,8 @@ import org.apache.kafka.streams.state.Stores;
  * that it writes, the folder of its state, and properties as KEY=VALUE. SIGTERM closes it.
  */
 public class CountingStream {
+    static Consumer<KafkaStreams> prepare = streams -> {};
+
     public static void main(String[] argv) throws Exception {
         Properties config = new Properties();
         config.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, argv[0]);
@@ -46,6 +49,7 @@ public class CountingStream {
             streams.close();
             closed.countDown();
         }));
+        prepare.accept(streams);
         streams.start();
         closed.await();
     }
