@@ -16,6 +16,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from interop.group import keyed
 from interop.kafka import ApacheKafka
 from interop.kohort_broker import KohortBroker
 from interop.producers import Load, produce
-from interop.streams import STREAMS_PROTOCOL, application, running
+from interop.streams import STREAMS_PROTOCOL, Application, application, running
 from interop.waiting import eventually
 from interop.wire import Wire
 
@@ -124,8 +125,9 @@ def _beat_all(members: list[_Member], count: int) -> None:
             each.beat()
 
 
-def _joined_and_killed(broker: Broker) -> tuple[float, float]:
-    """Return how many ms a third instance takes to join two, and the last one to have all tasks after kills."""
+@contextmanager
+def _settled(broker: Broker) -> Iterator[tuple[Application, Admin]]:
+    """Yield an application of two instances that share its tasks."""
     name = new_topics(broker)
     produce("librdkafka", broker.bootstrap, name, keyed(2 * KEYS, KEYS))
     with (
@@ -136,19 +138,29 @@ def _joined_and_killed(broker: Broker) -> tuple[float, float]:
         for number in range(2):
             running(streams.start(number, version=VERSION))
         streams.await_counts(KEYS, 2)
-        eventually(lambda: shares(admin, streams.group_id), [TASKS // 2] * 2, 60)
+        eventually(lambda: shares(admin, streams.group_id), [TASKS // 2] * 2, 90)
+        yield streams, admin
+
+
+def _joined_ms(broker: Broker) -> float:
+    """Return how many ms pass from when a third instance is a member until it has its share."""
+    with _settled(broker) as (streams, admin):
         streams.start(2, version=VERSION)
         eventually(
             lambda: len(admin.describe_groups([streams.group_id])[streams.group_id].members), 3, 60, every_s=0.005
         )
         began_s = time.monotonic()
-        eventually(lambda: shares(admin, streams.group_id), [TASKS // 3] * 3, 90, every_s=0.005)
-        joined_ms = 1000 * (time.monotonic() - began_s)
-        for each in streams.started[:2]:
-            each.crash()
+        eventually(lambda: shares(admin, streams.group_id), [TASKS // 3] * 3, 120, every_s=0.005)
+        return 1000 * (time.monotonic() - began_s)
+
+
+def _back_ms(broker: Broker) -> float:
+    """Return how many ms pass from when one of two instances is killed until the other one has all tasks."""
+    with _settled(broker) as (streams, admin):
+        streams.started[0].crash()
         began_s = time.monotonic()
         eventually(lambda: shares(admin, streams.group_id), [TASKS], 90, every_s=0.005)
-        return joined_ms, 1000 * (time.monotonic() - began_s)
+        return 1000 * (time.monotonic() - began_s)
 
 
 def _moved_s(broker: Broker, warmups: int) -> float:
@@ -223,9 +235,12 @@ def streams_groups(quick: bool) -> Iterator[Outcome]:
         for _ in range(rounds):
             for broker in (theirs, ours):
                 note(broker, "words", counted_per_s(broker, "at_least_once", records, STREAMS_PROTOCOL))
-                joined_ms, back_ms = _joined_and_killed(broker)
-                note(broker, "joined", joined_ms)
-                note(broker, "back", back_ms)
+                note(broker, "back", _back_ms(broker))
+    ours, theirs = _both()
+    with ours, theirs:
+        for _ in range(rounds):
+            for broker in (theirs, ours):
+                note(broker, "joined", _joined_ms(broker))
             note(ours, "moved", _moved_s(ours, 2))
             note(ours, "moved at once", _moved_s(ours, 0))
             note(theirs, "moved", _moved_s(theirs, 2))
@@ -233,7 +248,7 @@ def streams_groups(quick: bool) -> Iterator[Outcome]:
         ("beats", "StreamsGroupHeartbeat per second of the broker's CPU", "heartbeats/s", Aim(2, of_ratio=True)),
         ("words", "streams group, word count", "records/s", Aim(1, of_ratio=True)),
         ("joined", "streams group, a third instance joins", "ms", Aim(0.1, of_ratio=True, at_most=True)),
-        ("back", "streams group, two of three are killed: tasks are back", "ms", Aim(1, of_ratio=True, at_most=True)),
+        ("back", "streams group, one of two is killed: tasks are back", "ms", Aim(1, of_ratio=True, at_most=True)),
     ):
         yield Result(text, unit, found["kohort"][name], found["apache"][name], PEER, aim)
     text = "streams group, half of the state moves: partition-seconds without counts"
