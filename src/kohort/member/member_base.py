@@ -46,14 +46,20 @@ class MemberBase(ABC):
             case inputs.PollReturned():
                 session.mark_poll_returned(now_ms)
             case _:
+                # First, as by a tick on time: a process that was stopped takes an answer for a member that is out.
+                self._watch_poll(now_ms)
                 self._receive(event, now_ms)
+        self._advance(now_ms)
+        requested, self.asked = tuple(self.asked), []
+        return requested
+
+    def _watch_poll(self, now_ms: int) -> None:
+        """See whether the user should have returned to `poll`."""
+        session = self.session
         if session.poll_ms is not None and now_ms >= session.poll_ms:
             self._expire_poll()
         elif session.is_poll_late(now_ms):
             self.do(effects.PollLate(session.mark_poll_late(now_ms)))
-        self._advance(now_ms)
-        requested, self.asked = tuple(self.asked), []
-        return requested
 
     @abstractmethod
     def _receive(self, event: inputs.Input, now_ms: int) -> None:

@@ -201,11 +201,24 @@ def test_a_reason_is_sent_once_and_not_again_in_the_next_round(make: Callable[..
     assert reasons == ["a test", "offset commit failed since group is already rebalancing"]
 
 
-def test_a_leader_that_missed_max_poll_interval_computes_and_leaves() -> None:
+def test_a_leader_that_missed_max_poll_interval_leaves_and_computes_nothing() -> None:
     script = cooperative(MemberConfig(max_poll_interval_ms=10_000))
     script.take(inputs.PollReturned())
     script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
     script.now_ms += 10_000
     asked = script.joined(2, leader="m")
-    assert isinstance(asked[0], Compute)
+    assert not any(isinstance(effect, Compute) for effect in asked)
     assert script.member.identity == Identity(-1, "")
+
+
+def test_a_member_whose_process_stood_still_beyond_max_poll_interval_loses_what_an_answer_takes_from_it() -> None:
+    """It took the answer first, and revoked with a generation that it no longer had: seed 910001648."""
+    script = cooperative(MemberConfig(max_poll_interval_ms=10_000, instance_id="i"))
+    script.take(inputs.PollReturned())
+    script.commit_answered(ErrorCode.REBALANCE_IN_PROGRESS)
+    script.joined(2)
+    script.now_ms += 10_000
+    script.synced(sorted(TWO)[:1])
+    assert script.callbacks() == []
+    script.take(inputs.PollEntered())
+    assert script.callbacks() == [(LOST, TWO)]
