@@ -307,6 +307,28 @@ def test_what_waits_in_a_gateway_that_stood_still_is_not_passed_on(
     assert "the gateway stood still for 11 s: all connections of clients are reset" in caplog.text
 
 
+def test_a_gateway_whose_turn_of_thousands_of_requests_takes_longer_does_not_stand_still(
+    cluster: GatewayCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+    monkeypatch.setattr("kohort.gateway.server.node_port.perf_counter", lambda: now_s)
+    monkeypatch.setattr("kohort.gateway.server.gateway_server.LAG_SECONDS", 1000.0)
+
+    async def scenario() -> None:
+        nonlocal now_s
+        async with running(cluster) as server:
+            server.ports.counters.alive_s = now_s
+            reader, writer = await asyncio.open_connection("127.0.0.1", cluster.gateway_port)
+            for correlation_id in range(5):
+                now_s += STALLED_SECONDS - 1
+                writer.write(encode_request(ApiVersionsRequest(), 0, correlation_id, "client"))
+                assert await reader.read(1000)
+            writer.close()
+
+    asyncio.run(scenario())
+    assert "stood still" not in caplog.text
+
+
 def test_a_gateway_that_cannot_be_measured_is_named(cluster: GatewayCluster) -> None:
     async def scenario() -> None:
         plan = MeasurePlan(

@@ -319,11 +319,11 @@ class ClientLink(_Side):
             self._traffic.failed += 1
             level = logging.DEBUG if self._traffic.is_away else logging.WARNING
             self._traffic.is_away = True
-            reason: object = error
+            reason: object = str(error) or "it does not answer"
             if isinstance(error, ssl.SSLError):
                 reason = tls_failure(f"{upstream.host}:{upstream.port}", error)
             text = "client %s: no connection to %s: %s; further ones are counted as connections_failed_total"
-            log.log(level, text, self.address, upstream, reason or "it does not answer")
+            log.log(level, text, self.address, upstream, reason)
             return None
         if self._traffic.is_away:
             log.info("%s is reached again", upstream)
@@ -367,8 +367,7 @@ class ClientLink(_Side):
             self.transport.pause_reading()
             return
         began_s = perf_counter()
-        if began_s - self._shared.counters.alive_s > STALLED_SECONDS:
-            self._shared.check_alive(began_s)
+        if self._stood_still(began_s):
             return
         self._traffic.bytes_from_clients += len(data)
         try:
@@ -384,6 +383,8 @@ class ClientLink(_Side):
         """Take bytes of the broker."""
         assert self._relay is not None, "a broker is connected before it is read"
         began_s = perf_counter()
+        if self._stood_still(began_s):
+            return
         self._is_answered = True
         self._traffic.bytes_from_broker += len(data)
         try:
@@ -469,8 +470,18 @@ class ClientLink(_Side):
 
     # Ends
 
+    def _stood_still(self, now_s: float) -> bool:
+        """Whether the process stood still until now: then all connections of clients have been reset, this one too."""
+        is_still = now_s - self._shared.counters.alive_s > STALLED_SECONDS
+        if is_still:
+            self._shared.check_alive(now_s)
+        return is_still
+
     def _passed(self, began_s: float) -> None:
-        self._shared.counters.passing.observe(perf_counter() - began_s)
+        counters, ended_s = self._shared.counters, perf_counter()
+        counters.passing.observe(ended_s - began_s)
+        # Not only by a timer: with thousands of clients that join, one turn of the event loop takes that long.
+        counters.alive_s = ended_s
         self._shared.passed()
 
     def broker_lost(self, error: Exception | None) -> None:
