@@ -37,7 +37,7 @@ class TrafficCounters:
         self.lag = Histogram()
         """How late the event loop ran what was due."""
         self.alive_s = math.inf
-        """When the loop last ran what was due, or bytes passed, by `perf_counter`; in the future before the first time."""
+        """When the loop last ran what was due or bytes passed, by `perf_counter`; in the future before both."""
         self.is_cluster_away = False
         """Whether the last look at the cluster failed."""
         self.in_header = 0
