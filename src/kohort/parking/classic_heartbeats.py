@@ -211,15 +211,17 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             if interval is None:
                 self._intervals[member_id] = HeartbeatInterval(now_ms)
                 return None
-            interval.note_software(client)
+            if interval.software is not client:
+                interval.note_software(client)
             if commit_delay_ms < 0:
                 commit_delay_ms = USUAL_COMMIT_DELAY_MS if client.habits.delays_commits else 0
             is_delayed = commit_delay_ms > 0 and self._pace_of(member_id, now_ms).is_regular
-            if not is_delayed and interval.is_cut_short(now_ms, session_timeout_ms):
-                can_wait = False
-                self._unreachable.setdefault(heartbeat.group_id, set()).add(member_id)
-            elif not is_delayed and interval.may_be_cut_short(now_ms):
-                can_wait &= not self._has_unreachable(heartbeat.group_id, now_ms)
+            if not is_delayed and interval.may_be_cut_short(now_ms):
+                if interval.is_cut_short(now_ms, session_timeout_ms):
+                    can_wait = False
+                    self._unreachable.setdefault(heartbeat.group_id, set()).add(member_id)
+                else:
+                    can_wait &= not self._has_unreachable(heartbeat.group_id, now_ms)
             wait_ms = interval.beat(now_ms, session_timeout_ms, can_wait=can_wait)
             if not wait_ms:
                 return None

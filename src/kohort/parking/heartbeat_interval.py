@@ -105,6 +105,8 @@ class HeartbeatInterval:
     _last: LastHeartbeat = LastHeartbeat.AT_ONCE
     pace: ClientPace = ClientPace.UNKNOWN
     _trial_end_ms: int = 0
+    software: ClientSoftware = UNNAMED
+    """What its client was at the last heartbeat."""
     _habits: ClientHabits = UNNAMED.habits
     """Those of its client, once that has named itself; without a `repeat_error` after a flood."""
     _repeats: int = 0
@@ -154,7 +156,7 @@ class HeartbeatInterval:
         return self._learnt not in _GUESSES
 
     def is_cut_short(self, now_ms: int, session_timeout_ms: int) -> bool:
-        """Whether a wait that begins now would make the next heartbeat late.
+        """Whether a wait that begins now would make the next heartbeat late, where a commit may cut one short.
 
         A commit has a parked heartbeat answered early, and the next one then comes an interval after the answer: the
         member would learn later of a round than without parking, and the whole group with it. So would one that commits
@@ -162,15 +164,14 @@ class HeartbeatInterval:
         those of the members that are not parked, and an eager round waits for both. So would one whose session is due
         for a success, as no error may end that wait.
         """
-        if not self.may_be_cut_short(now_ms):
-            return False
         repeat_until_ms = self.repeat_until_ms(session_timeout_ms)
         return self.commits_often(now_ms) or repeat_until_ms is None or now_ms >= repeat_until_ms
 
     def may_be_cut_short(self, now_ms: int) -> bool:
         """Whether a commit would make the next heartbeat late if it ended the wait without an error."""
-        is_after_answer = self.pace is ClientPace.FROM_ANSWER and not self.is_overtaken
-        return is_after_answer and now_ms - self.committed_ms < NO_COMMIT_MS
+        if self.pace is not ClientPace.FROM_ANSWER:
+            return False
+        return not self.is_overtaken and now_ms - self.committed_ms < NO_COMMIT_MS
 
     def committed(self, now_ms: int) -> None:
         """The member commits, while no round lasts."""
@@ -226,7 +227,7 @@ class HeartbeatInterval:
 
     def note_software(self, client: ClientSoftware) -> None:
         """Take the habits that a client's software is known to have; of one without a name the pace is found out."""
-        habits = client.habits
+        self.software, habits = client, client.habits
         if client.is_named and self._habits is UNNAMED.habits:
             self._habits = habits
         if habits.pace is not ClientPace.UNKNOWN:
@@ -247,7 +248,7 @@ class HeartbeatInterval:
             return self._wait_of_repeated(now_ms, session_timeout_ms, can_wait=can_wait)
         idle_ms = now_ms - self.answered_ms
         gap_ms = idle_ms if self.pace is ClientPace.FROM_ANSWER else now_ms - self.arrived_ms
-        if self._is_first_at_once and can_wait and not 0 < self.interval_ms < FAST_INTERVAL_MS:
+        if can_wait and self._is_first_at_once and not 0 < self.interval_ms < FAST_INTERVAL_MS:
             return self._wait_of_first(now_ms, session_timeout_ms)
         if gap_ms < FAST_INTERVAL_MS:  # heartbeats by the thousand arrive here: nothing below may cost them time
             self.arrived_ms = self.answered_ms = now_ms

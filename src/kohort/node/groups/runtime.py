@@ -384,13 +384,15 @@ class Runtime:
         followers: list[Command] = []
         for effect in decision:
             match effect:
-                case Append(event) | Note(event):
+                case Append() | Note():
+                    event = effect.event
                     apply(shard, event)
                     if observer is not None:
                         observer.event_applied(shard, event, now_ms)
                     if type(event) is not OffsetCommitted and type(event) is not OffsetPending:
                         self._note(shard, event, now_ms)
-                case Reply(result, to):
+                case Reply():
+                    result, to = effect.result, effect.to
                     waiting = ticket if to is None else self.parked.pop(to, None)
                     if waiting is not None:
                         ready.append((waiting, result))
