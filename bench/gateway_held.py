@@ -1,8 +1,8 @@
-"""Members that `kohort gateway` holds parked: memory and CPU time of each, with all gateway processes on one core.
+"""Members that `kohort gateway` holds parked: memory and CPU time of each, with the gateway on a core of its own.
 
 The generator's members do what Java's consumers do: each on a connection of its own, ten in a group, joined, synced,
-then heartbeats at their default times. Each process has a broker of its own behind it, `kohort broker`, that parks
-nothing; brokers and generators have the other cores. Mode `rewrite`, in which frames are also searched for addresses.
+then heartbeats at their default times. Behind it is `kohort broker`, which parks
+nothing; broker and generator have the other cores. Mode `rewrite`, in which frames are also searched for addresses.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Held:
 
     members: int
     share: float
-    """Of one core, all gateway processes together."""
+    """Of one core."""
     kib: float
     """Of resident memory, for each member."""
     join_ms: float
@@ -110,7 +110,7 @@ class Cores:
             os.sched_setaffinity(0, self._all)
 
     def one(self) -> AbstractContextManager[None]:
-        """Let processes start on the gateways' core."""
+        """Let processes start on the gateway's core."""
         return self._on(self._one)
 
     def others(self) -> AbstractContextManager[None]:
@@ -118,52 +118,45 @@ class Cores:
         return self._on(self._all - self._one or self._all)
 
 
-def held(mode: str, processes: int, members: int, rest_s: float) -> Held:
-    """Let so many members for each process join, then measure them at rest."""
+def held(mode: str, members: int, rest_s: float) -> Held:
+    """Let so many members join, then measure them at rest."""
     with ExitStack() as stack:
-        cores = Cores()
-        ways = [Way(stack, mode, members, cores) for _ in range(processes)]
-        everyone = processes * members
-        for way in ways:
-            way.joined()
-        join_s = sum(way.gateway.child.cpu_s() - way.started_s for way in ways)
+        way = Way(stack, mode, members, Cores())
+        way.joined()
+        gateway = way.gateway
+        join_s = gateway.child.cpu_s() - way.started_s
         time.sleep(CALM_S[mode])
-
-        def total(name: str) -> float:
-            return sum(way.gateway.metric(name) for way in ways)
-
         names = ("heartbeats_released_total", "loop_lag_seconds_sum", "loop_lag_seconds_count")
-        before = {name: total(name) for name in names}
-        used_s, began_s = sum(way.gateway.child.cpu_s() for way in ways), time.monotonic()
+        before = {name: gateway.metric(name) for name in names}
+        used_s, began_s = gateway.child.cpu_s(), time.monotonic()
         parked = []
         for _ in range(SAMPLES):
             time.sleep(rest_s / SAMPLES)
-            parked.append(total("heartbeats_held"))
+            parked.append(gateway.metric("heartbeats_held"))
         took_s = time.monotonic() - began_s
-        found = {name: total(name) - before[name] for name in names}
+        found = {name: gateway.metric(name) - before[name] for name in names}
         result = Held(
-            members=everyone,
-            share=(sum(way.gateway.child.cpu_s() for way in ways) - used_s) / took_s,
-            kib=1024 * sum(way.gateway.child.rss_mib() - way.empty_mib for way in ways) / everyone,
-            join_ms=1000 * join_s / everyone,
-            held=statistics.fmean(parked) / everyone,
+            members=members,
+            share=(gateway.child.cpu_s() - used_s) / took_s,
+            kib=1024 * (gateway.child.rss_mib() - way.empty_mib) / members,
+            join_ms=1000 * join_s / members,
+            held=statistics.fmean(parked) / members,
             lag_ms=1000 * found["loop_lag_seconds_sum"] / found["loop_lag_seconds_count"],
             heartbeats_per_s=found["heartbeats_released_total"] / took_s,
         )
-        for way in ways:
-            way.end()
+        way.end()
         return result
 
 
 def gateway_held(quick: bool) -> Iterator[Outcome]:
-    """Measure classic members, as many as the aim says, and members of the consumer protocol in one process."""
+    """Measure members of both protocols, as many as one process has descriptors for: three processes need three cores."""
     room = (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - SPARE_DESCRIPTORS) // 2 // PER_GROUP * PER_GROUP
     members = min(200 if quick else PER_PROCESS, room)
-    for mode, what, processes in (("held", "classic", 1 if quick else 3), ("cgheld", "consumer", 1)):
-        found = held(mode, processes, members, 5 if quick else 20)
+    for mode, what in (("held", "classic"), ("cgheld", "consumer")):
+        found = held(mode, members, 5 if quick else 20)
         note = (
-            f"measured with {found.members:,} in {processes} process{'es' * (processes > 1)} on one core:"
-            f" {100 * found.share:.0f} % of it, {found.heartbeats_per_s:,.0f} heartbeats/s,"
+            f"measured with {found.members:,} in one process:"
+            f" {100 * found.share:.0f} % of a core, {found.heartbeats_per_s:,.0f} heartbeats/s,"
             f" {100 * found.held:.1f} % of the members held at any time, loop lag {found.lag_ms:.1f} ms"
         )
         most = found.members / found.share
