@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,27 @@ def scale_and_kill(stage: Stage, version: str) -> None:
         given.await_counted(streams)
     last = dict(streams.read_counts())
     assert all(count == given.each for count in last.values())
+
+
+@pytest.mark.lane(60)
+@on_ours_and_newest
+@pytest.mark.capability("Kafka Streams", "streams groups: source topics are made after the start (4.4.0)")
+def test_application_waits_two_intervals_for_its_source_topics(stage: Stage) -> None:
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+        instance = streams.start(0, version=STREAMS_4_4)
+        eventually(lambda: state_of(stage, streams.group_id), "NotReady", 60)
+        until_s = time.monotonic() + 4  # of ten
+        eventually(lambda: time.monotonic() > until_s, True)
+        given = Input(stage)
+        running(instance)
+        given.more()
+        given.await_counted(streams)
+
+
+def state_of(stage: Stage, group_id: str) -> str:
+    """Return the state of a group."""
+    with Admin(stage.bootstrap) as admin:
+        return admin.describe_groups([group_id])[group_id].state
 
 
 @pytest.mark.lane(60)
