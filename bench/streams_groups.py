@@ -1,9 +1,9 @@
 """Streams groups (KIP-1071) of Kafka Streams 4.4.0 on our broker and on Apache Kafka 4.4.0: heartbeats, moves, words.
 
-Heartbeats are those of members that have settled, one after another on each of some connections, with parking turned
-off; what counts is the CPU time of the broker. The application of the other figures is that of `streams`. A third
-instance joins two that have settled, at default settings; after a kill the time counts until the other instance has all
-tasks, with a session timeout of 6 s on both.
+Heartbeats are those of members that have settled, each with a connection of its own on which five are under way, as in
+row `coordinator`, with parking turned off; what counts is the CPU time of the broker. The application of the other
+figures is that of `streams`. A third instance joins two that have settled, at default settings; after a kill the time
+counts until the other instance has all tasks, with a session timeout of 6 s on both.
 
 Tasks with state move to a second instance, which takes a bounded number of records a second into its stores: counted is
 for how long each partition of the output got no count, beyond what is usual, while records came all the time. The peer
@@ -40,7 +40,7 @@ from kohort.wire import messages as m
 
 PEER = "Apache Kafka 4.4.0"
 VERSION = "4.4.0"
-CONNECTIONS = 8
+CONNECTIONS, IN_FLIGHT = 20, 5
 SESSIONS = {
     "group.streams.min.session.timeout.ms": "6000",
     "group.streams.session.timeout.ms": "6000",
@@ -86,10 +86,14 @@ class _Member:
         self.news: dict[str, Any] = {}
         """What the next heartbeat has to report: tasks are named once, as Kafka Streams does."""
 
-    def beat(self) -> None:
-        """Send a heartbeat with what is owned, and take what the answer has."""
+    def send(self) -> None:
+        """Send a heartbeat with what is owned."""
         sent, self.news = self.join if self.epoch == 0 else self.news, {}
-        answer = self.wire.call(m.StreamsGroupHeartbeatRequest(member_epoch=self.epoch, **self.who, **sent), 0)
+        self.wire.send(m.StreamsGroupHeartbeatRequest(member_epoch=self.epoch, **self.who, **sent), 0)
+
+    def receive(self) -> None:
+        """Take what its answer has."""
+        answer = self.wire.receive()
         if self.epoch == 0 and answer.error_code in NOT_YET:
             self.wire.call(m.FindCoordinatorRequest(coordinator_keys=[self.who["group_id"]]), 4)
             return
@@ -111,8 +115,7 @@ def _beats_per_cpu_s(broker: Broker, count: int) -> float:
         or sum(len(each.owned["active_tasks"]) for each in members) < PARTITIONS
     ):
         assert time.monotonic() < deadline, "the members have settled"
-        for each in members:
-            each.beat()
+        _beat_all(members, len(members))
     _beat_all(members, count)  # for the JVM's compiler
     used_s = broker.child.cpu_s()
     _beat_all(members, count)
@@ -120,9 +123,13 @@ def _beats_per_cpu_s(broker: Broker, count: int) -> float:
 
 
 def _beat_all(members: list[_Member], count: int) -> None:
-    for _ in range(count // len(members)):
-        for each in members:
-            each.beat()
+    """Have all members send heartbeats, and then all take their answers, until there were so many."""
+    in_flight = IN_FLIGHT if count > len(members) else 1
+    for _ in range(count // len(members) // in_flight):
+        for each in members * in_flight:
+            each.send()
+        for each in members * in_flight:
+            each.receive()
 
 
 @contextmanager

@@ -35,9 +35,9 @@ def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int
         yield from _revocation_effects(group, member, step, now_ms)
         yield from wake_waiting(group, member, step)
     epoch, assigned = (member.epoch, member.assigned) if step is None else (step.epoch, step.assigned)
-    tasks = assigned.tasks
-    is_sent = is_behind or heartbeat.is_full or tasks != member.assigned.tasks
-    result = _answer(group, member, now_ms, settings, epoch, tasks if is_sent else None)
+    has_others = step is not None and assigned.tasks != member.assigned.tasks
+    is_sent = is_behind or heartbeat.is_full or has_others
+    result = _answer(group, member, now_ms, settings, epoch, assigned.tasks if is_sent else None)
     if is_sent and member.endpoint is not None:
         yield Note(EndpointsChanged(group.group_id, Cause(CauseKind.MEMBER_RECONCILED, now_ms, member.member_id)))
         result.endpoint_epoch += 1
@@ -111,9 +111,13 @@ def statuses_of(
     if group.shutdown_by is not None:
         text = "encountered a fatal error and requested a shutdown for the entire application."
         found.append(StreamsStatus(StatusCode.SHUTDOWN_APPLICATION, f"Streams group member {group.shutdown_by} {text}"))
-    known = {key for key, _ in member.client_tags}
-    lacking = [key for key in settings.streams_config_of(group.group_id).rack_aware_tags if key not in known]
-    if lacking and member.reports_lags:  # a client of v0 does not know this status
+    tags = settings.streams_config_of(group.group_id).rack_aware_tags
+    if tags and member.reports_lags:  # a client of v0 does not know this status
+        known = {key for key, _ in member.client_tags}
+        lacking = [key for key in tags if key not in known]
+    else:
+        lacking = []
+    if lacking:
         text = f"Missing required client tags for rack-aware standby assignment: [{', '.join(lacking)}]."
         text += " Configure them via 'client.tag.<tagKey>' in your Streams config."
         found.append(StreamsStatus(StatusCode.MISSING_CLIENT_TAGS, text))

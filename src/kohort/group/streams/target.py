@@ -7,12 +7,20 @@ and is computed sooner where that is cheap. While topics are missing every targe
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kohort.assign.server.streams_sticky import StickyMember, StickySubtopology, assign_tasks
 from kohort.assign.server.streams_warmups import WarmupLimits, WarmupMember, refine
 from kohort.group.commands import AssignTarget
 from kohort.group.consumer.group import metadata_hash
 from kohort.group.consumer.target import COST_SHARE
-from kohort.group.coordinator_settings import DEFAULT_RECOVERY_LAG, DEFAULT_WARMUPS, GroupSettings, TopicImage
+from kohort.group.coordinator_settings import (
+    DEFAULT_RECOVERY_LAG,
+    DEFAULT_WARMUPS,
+    GroupSettings,
+    StreamsConfig,
+    TopicImage,
+)
 from kohort.group.effects import Append, Arm, Disarm, Effects, Then, WakeMembers
 from kohort.group.group_timers import target_timer
 from kohort.group.streams.events import Settings, StreamsMemberTargetStored, StreamsTargetStored
@@ -133,7 +141,12 @@ def assignment_settings_of(group_id: str, settings: GroupSettings) -> Settings:
 
     Those that Kafka's groups do not store are left out at their defaults, so that a group which moves is as it was.
     """
-    config = settings.streams_config_of(group_id)
+    return _assignment_settings(settings.streams_config_of(group_id))
+
+
+@lru_cache(maxsize=1000)
+def _assignment_settings(config: StreamsConfig) -> Settings:
+    """Do so for each value once: every heartbeat compares them with those of its group."""
     lag, warmups = config.acceptable_recovery_lag, config.warmup_replicas
     found = {
         "acceptable.recovery.lag": "" if lag == DEFAULT_RECOVERY_LAG else str(lag),
