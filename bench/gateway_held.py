@@ -149,7 +149,7 @@ def held(mode: str, members: int, rest_s: float) -> Held:
 
 
 def gateway_held(quick: bool) -> Iterator[Outcome]:
-    """Measure members of both protocols, as many as one process has descriptors for: three processes need three cores."""
+    """Measure members of both protocols, as many as one process has descriptors for."""
     room = (resource.getrlimit(resource.RLIMIT_NOFILE)[1] - SPARE_DESCRIPTORS) // 2 // PER_GROUP * PER_GROUP
     members = min(200 if quick else PER_PROCESS, room)
     for mode, what in (("held", "classic"), ("cgheld", "consumer")):

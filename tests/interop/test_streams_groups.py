@@ -20,6 +20,7 @@ from tests.interop.kafka_tools import CONFIG, attempt, tool
 from tests.interop.lanes import Stage
 from tests.interop.test_streams import KEYS, PARTITIONS, Input, check_own_topics, on_both
 
+from kohort.client import ResourceType
 from kohort.client.admin.group_descriptions import GroupDescription
 from kohort.sync import Admin
 
@@ -70,6 +71,8 @@ def scale_and_kill(stage: Stage, version: str) -> None:
 @pytest.mark.capability("Kafka Streams", "streams groups: source topics are made after the start (4.4.0)")
 def test_application_waits_two_intervals_for_its_source_topics(stage: Stage) -> None:
     with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+        with Admin(stage.bootstrap) as admin:
+            admin.alter_configs(ResourceType.GROUP, streams.group_id, {"streams.heartbeat.interval.ms": "5000"})
         instance = streams.start(0, version=STREAMS_4_4)
         eventually(lambda: state_of(stage, streams.group_id), "NotReady", 60)
         until_s = time.monotonic() + 4  # of ten
@@ -81,9 +84,9 @@ def test_application_waits_two_intervals_for_its_source_topics(stage: Stage) -> 
 
 
 def state_of(stage: Stage, group_id: str) -> str:
-    """Return the state of a group."""
+    """Return the state of a group, or nothing if there is none."""
     with Admin(stage.bootstrap) as admin:
-        return admin.describe_groups([group_id])[group_id].state
+        return next((each.state for each in admin.list_groups() if each.group_id == group_id), "")
 
 
 @pytest.mark.lane(60)
