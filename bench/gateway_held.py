@@ -1,8 +1,8 @@
 """Members that `kohort gateway` holds parked: memory and CPU time of each, with the gateway on a core of its own.
 
 The generator's members do what Java's consumers do: each on a connection of its own, ten in a group, joined, synced,
-then heartbeats at their default times. Behind it is `kohort broker`, which parks
-nothing; broker and generator have the other cores. Mode `rewrite`, in which frames are also searched for addresses.
+then heartbeats at their default times. Behind it is `kohort broker`, which parks nothing; broker and generator have the
+other cores. Mode `rewrite`, in which frames are also searched for addresses.
 """
 
 from __future__ import annotations

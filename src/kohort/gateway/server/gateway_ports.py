@@ -147,15 +147,16 @@ class GatewayPorts:
                 log.warning("%d connections are open: more are refused (max_connections)", self._most)
         return not is_full
 
-    def check_alive(self, now_s: float) -> None:
-        """Note that the event loop runs; reset all connections of clients if it stood still until now."""
+    def check_alive(self, now_s: float) -> bool:
+        """Note that the process runs; reset all connections of clients, and return True, if it stood still."""
         still_s, self.counters.alive_s = now_s - self.counters.alive_s, now_s
         if still_s <= STALLED_SECONDS:
-            return
+            return False
         text = "the gateway stood still for %.0f s: all connections of clients are reset, since requests that wait in"
         log.warning(text + " them may be old; look for a stopped process or a paused machine", still_s)
         for link in [link for port in self.open.values() for link in port.links]:
             link.abandon()
+        return True
 
     def passed(self) -> None:
         """Watch the earliest timer of the groups."""

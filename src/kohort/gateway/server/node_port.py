@@ -103,8 +103,12 @@ class PortConnections(Protocol):
         """Whether one more connection of a client may be opened."""
         ...
 
-    def check_alive(self, now_s: float, /) -> None:
-        """Reset all connections of clients if the process stood still: they may have sent the same elsewhere."""
+    def check_alive(self, now_s: float, /) -> bool:
+        """Note that the process runs; return whether it stood still, and all connections of clients have been reset.
+
+        They may have sent the same elsewhere. Not only a timer calls it: with thousands of clients that join, one turn
+        of the event loop takes longer than `STALLED_SECONDS`.
+        """
         ...
 
     def passed(self) -> None:
@@ -367,7 +371,7 @@ class ClientLink(_Side):
             self.transport.pause_reading()
             return
         began_s = perf_counter()
-        if self._stood_still(began_s):
+        if self._shared.check_alive(began_s):
             return
         self._traffic.bytes_from_clients += len(data)
         try:
@@ -383,7 +387,7 @@ class ClientLink(_Side):
         """Take bytes of the broker."""
         assert self._relay is not None, "a broker is connected before it is read"
         began_s = perf_counter()
-        if self._stood_still(began_s):
+        if self._shared.check_alive(began_s):
             return
         self._is_answered = True
         self._traffic.bytes_from_broker += len(data)
@@ -470,18 +474,8 @@ class ClientLink(_Side):
 
     # Ends
 
-    def _stood_still(self, now_s: float) -> bool:
-        """Whether the process stood still until now: then all connections of clients have been reset, this one too."""
-        is_still = now_s - self._shared.counters.alive_s > STALLED_SECONDS
-        if is_still:
-            self._shared.check_alive(now_s)
-        return is_still
-
     def _passed(self, began_s: float) -> None:
-        counters, ended_s = self._shared.counters, perf_counter()
-        counters.passing.observe(ended_s - began_s)
-        # Not only by a timer: with thousands of clients that join, one turn of the event loop takes that long.
-        counters.alive_s = ended_s
+        self._shared.counters.passing.observe(perf_counter() - began_s)
         self._shared.passed()
 
     def broker_lost(self, error: Exception | None) -> None:

@@ -111,13 +111,9 @@ def statuses_of(
     if group.shutdown_by is not None:
         text = "encountered a fatal error and requested a shutdown for the entire application."
         found.append(StreamsStatus(StatusCode.SHUTDOWN_APPLICATION, f"Streams group member {group.shutdown_by} {text}"))
-    tags = settings.streams_config_of(group.group_id).rack_aware_tags
-    if tags and member.reports_lags:  # a client of v0 does not know this status
-        known = {key for key, _ in member.client_tags}
-        lacking = [key for key in tags if key not in known]
-    else:
-        lacking = []
-    if lacking:
+    known = {key for key, _ in member.client_tags}
+    lacking = [key for key in settings.streams_config_of(group.group_id).rack_aware_tags if key not in known]
+    if lacking and member.reports_lags:  # a client of v0 does not know this status
         text = f"Missing required client tags for rack-aware standby assignment: [{', '.join(lacking)}]."
         text += " Configure them via 'client.tag.<tagKey>' in your Streams config."
         found.append(StreamsStatus(StatusCode.MISSING_CLIENT_TAGS, text))

@@ -384,7 +384,7 @@ class Runtime:
         followers: list[Command] = []
         for effect in decision:
             match effect:
-                case Append() | Note():
+                case Append() | Note():  # the many are matched without their fields, which would cost more
                     event = effect.event
                     apply(shard, event)
                     if observer is not None:
