@@ -80,8 +80,8 @@ class Shared:
     def admits(self) -> bool:
         return True
 
-    def check_alive(self, _now_s: float, /) -> None:
-        raise AssertionError
+    def check_alive(self, _now_s: float, /) -> bool:
+        return False
 
     def passed(self) -> None:
         pass
