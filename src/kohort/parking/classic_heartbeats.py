@@ -242,19 +242,28 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
             return self._wait(heartbeat, answer, interval, wait_ms, session_timeout_ms, now_ms) if wait_ms else None
         return None
 
-    def _learns_alone(self, announcement: RoundAnnouncement, member_id: str, now_ms: int) -> bool:
+    def _learns_alone(self, announcement: RoundAnnouncement, member_id: str, now_ms: int, *, is_long: bool) -> bool:
         """Whether a commit is to end a member's parked heartbeat with the round: its next one would come too late.
 
         That is after the planned end. Where nothing was planned, as no member was known then to commit each batch, it
-        is after the next heartbeats of those that are not reached yet, as far as these are known.
+        is after the next heartbeats of those that are not reached yet, as far as these are known. A member that seldom
+        commits learns now unless it would stand still for longer than the round would be late, or it is long.
         """
-        interval, last_ms = self._interval_of(member_id, now_ms), announcement.alone_until_ms
-        if member_id not in announcement.alone:
-            if not interval.commits_often(now_ms):
-                return False
-            others = (self._interval_of(each, now_ms) for each in announcement.unreached)
+        interval = self._interval_of(member_id, now_ms)
+        next_ms = interval.next_ms(now_ms, is_parked=True)
+        if member_id in announcement.alone:
+            return next_ms > announcement.alone_until_ms + ANSWER_MARGIN_MS
+        others = [self._interval_of(each, now_ms) for each in announcement.unreached]
+        if interval.commits_often(now_ms):
             last_ms = max((each.next_ms(now_ms, is_parked=False) for each in others if each.is_learnt), default=now_ms)
-        return interval.next_ms(now_ms, is_parked=True) > last_ms + ANSWER_MARGIN_MS
+            return next_ms > last_ms + ANSWER_MARGIN_MS
+        # One without a heartbeat in its generation yet is taken to be as fast as this one.
+        expected_ms = (
+            each.next_ms(now_ms, is_parked=False) if each.interval_ms else each.arrived_ms + interval.usual_ms
+            for each in others
+        )
+        last_ms = max(expected_ms, default=now_ms)
+        return not is_long and next_ms - last_ms > max(last_ms - now_ms, ANSWER_MARGIN_MS)
 
     def _interval_of(self, member_id: str, now_ms: int) -> HeartbeatInterval:
         interval = self._intervals.get(member_id)
@@ -500,7 +509,11 @@ class ClassicParking(Generic[HeartbeatT, AnswerT]):
                 parked.has_commit = True
                 return True
             is_back = is_commit and self._is_back_in_time(announcement, parked, now_ms)
-            learns = is_commit and not is_back and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms)
+            learns = (
+                is_commit
+                and not is_back
+                and self._learns_alone(announcement, parked.heartbeat.member_id, now_ms, is_long=is_long)
+            )
             if follower is Follower.HEARTBEAT:
                 result = self._alive
             elif not learns and (is_long or is_back or (is_commit and not self._is_repeated(parked, now_ms))):

@@ -164,6 +164,37 @@ def test_commit_of_a_closing_member_is_answered_at_once_also_while_a_round_is_an
     assert group.answers == {"a": [ALIVE], "b": []}  # it leaves next; if not, it continues to read as the others do
 
 
+def group_in_its_first_interval(*, later_ms: int) -> tuple[Group, ParkedHeartbeat[HeartbeatRequest, Answer]]:
+    """Return a group in a round, half a second after the first heartbeat of `a`: that of `b` is to come so much later.
+
+    The program of `a` commits, and its timer seldom does.
+    """
+    group = Group()
+    group.commit_by_timer("a")
+    group.parking.begin("a", group.now_ms)
+    group.parking.begin("b", group.now_ms + 500 + later_ms)
+    group.advance(INTERVAL_MS)
+    group.parking.announce("g", {"a", "b"}, frozenset("ab"), group.now_ms + 60_000, group.now_ms - 100)
+    group.change(REJOIN, is_gathering=True)
+    parked = group.heartbeat("a")
+    assert parked is not None
+    group.advance(500)
+    return group, parked
+
+
+def test_member_that_seldom_commits_learns_alone_where_the_last_one_comes_soon() -> None:
+    """Its next heartbeat would come an interval later, and the round with it: seed 920003344."""
+    group, parked = group_in_its_first_interval(later_ms=1)
+    assert not parked.followed(Follower.COMMIT, group.now_ms)
+    assert group.answers == {"a": [REJOIN]}
+
+
+def test_member_that_seldom_commits_reads_on_where_the_last_one_comes_late() -> None:
+    group, parked = group_in_its_first_interval(later_ms=INTERVAL_MS // 2 + 1)
+    assert not parked.followed(Follower.COMMIT, group.now_ms)
+    assert group.answers == {"a": [ALIVE]}
+
+
 def test_member_whose_connection_breaks_is_awaited_for_longer_than_an_interval() -> None:
     group = Group()
     _, broken = group.settle("a", "c")

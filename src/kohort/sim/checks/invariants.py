@@ -54,7 +54,8 @@ class Invariant:
 NO_DOUBLE_OWNERSHIP = Invariant(
     "NoDoubleOwnership",
     "No two members of a group act on one partition, or run one task as an active one, at once, unless the coordinator "
-    "has evicted or overtaken the first one and it has not learned of that yet; then none of its commits is accepted.",
+    "has evicted or overtaken the first one and it has not learned of that yet; then none of its commits is accepted. "
+    "Kafka Streams may begin a task while a report without it is unanswered, by which the coordinator grants it anew.",
     "KIP-429, KIP-848; KAFKA-12984, KAFKA-14639",
     (Moment.OWNERSHIP, Moment.EVENT),
 )

@@ -27,13 +27,14 @@ from kohort.sim.checks.invariants import (
 )
 from kohort.sim.checks.streams_invariants import show_task
 from kohort.sim.checks.streams_ledger import AWAY, RecordedThread, StreamsRecords
-from kohort.sim.kernel.world_observer import SeenMember
+from kohort.sim.kernel.world_observer import SeenThread
 
 
 @dataclass(slots=True)
 class _Running:
     """What a thread acts on, and under which id it took that."""
 
+    thread: SeenThread
     member_id: str
     tasks: TasksByRole
 
@@ -53,7 +54,7 @@ class StreamsTaskChecker(Checker):
 
     # -- by what threads act on
 
-    def runs(self, member: SeenMember, tasks: TasksByRole) -> None:
+    def runs(self, member: SeenThread, tasks: TasksByRole) -> None:
         """Compare what a thread runs from now with what others do."""
         running = self._running.setdefault(member.group_id, {})
         before = running.pop(member.name, None)
@@ -62,9 +63,9 @@ class StreamsTaskChecker(Checker):
             for task in sorted(tasks[role] - had[role]):
                 self._take(member, task, running, is_active=role == 0)
         if any(tasks):
-            running[member.name] = _Running(member.identity.member_id, tasks)
+            running[member.name] = _Running(member, member.identity.member_id, tasks)
 
-    def _take(self, member: SeenMember, task: Task, running: dict[str, _Running], *, is_active: bool) -> None:
+    def _take(self, member: SeenThread, task: Task, running: dict[str, _Running], *, is_active: bool) -> None:
         self.count(NO_DOUBLE_OWNERSHIP, is_active)
         self.count(ONE_COPY_PER_PROCESS)
         ledger = self._ledgers.groups[member.group_id]
@@ -75,7 +76,7 @@ class StreamsTaskChecker(Checker):
             if ledger.is_out(other.member_id):
                 continue  # it was removed, and has not learned of that yet
             text = f"{member.name} takes {show_task(task)}, which {name} runs; both are members of {member.group_id}"
-            if is_active and task in other.tasks.active:
+            if is_active and task in other.tasks.active - other.thread.early_tasks:
                 self.broken(NO_DOUBLE_OWNERSHIP, text)
             if _host_name(name) == process and any(task in of_role for of_role in other.tasks):
                 self.broken(ONE_COPY_PER_PROCESS, f"{text}, and threads of one process")

@@ -17,7 +17,7 @@ from kohort.member.member_state import Identity
 from kohort.model.assignment import Partitions
 from kohort.model.errors import ErrorCode
 from kohort.model.ids import TopicPartition
-from kohort.model.streams_tasks import TasksByRole
+from kohort.model.streams_tasks import Task, TasksByRole
 
 if TYPE_CHECKING:
     from kohort.gateway.gateway import Gateway
@@ -57,6 +57,14 @@ class SeenMember(Protocol):
     @property
     def identity(self) -> Identity:
         """Its member id with the generation or epoch that it shows; empty before it joined."""
+
+
+class SeenThread(SeenMember, Protocol):
+    """A member of a streams group as observers know it."""
+
+    @property
+    def early_tasks(self) -> frozenset[Task]:
+        """The active tasks that it began while a report without them was unanswered: others may be granted them."""
 
 
 class SeenNode(Protocol):
@@ -152,7 +160,7 @@ class Observer:
     def owns(self, member: SeenMember, partitions: Partitions) -> None:
         """See what a member acts on from here: called at each change, with nothing when its process ends."""
 
-    def runs(self, member: SeenMember, tasks: TasksByRole) -> None:
+    def runs(self, member: SeenThread, tasks: TasksByRole) -> None:
         """See which tasks a member of a streams group acts on from here: called at each change, as `owns` is."""
 
     def delivered(self, member: SeenMember, partition: TopicPartition, first: int, next_offset: int) -> None:

@@ -58,7 +58,8 @@ class ThreadProcess(Protocol):
 
 
 class StreamsThread:
-    """One member. `owned` are the tasks that it runs, `assigned` those that it was sent last.
+    """One member. `owned` are the tasks that it runs, `assigned` those that it was sent last, `early_tasks` as
+    observers see them: once it has sent what it owns, Kafka Streams 4.3.1 begins what it was granted since.
 
     More than 20 attributes: it stands for a whole thread, with its client.
     """
@@ -74,6 +75,7 @@ class StreamsThread:
         self.host = place.host
         self.state = "joining"
         self.owned = self.assigned = NO_TASKS
+        self.early_tasks: frozenset[Task] = frozenset()
         self.is_over = False
         self._process = process
         self._config = config
@@ -84,6 +86,8 @@ class StreamsThread:
         self._epoch = 0
         self._topology = process.application.topology()
         self._is_in_flight = False
+        self._is_claiming = False
+        """Whether what it last reported to own is unanswered."""
         self._is_full = True
         """Whether the next heartbeat has everything: the one before was lost."""
         self._steps = 0
@@ -176,6 +180,7 @@ class StreamsThread:
             request.user_endpoint = _Request.UserEndpoint(host=self.name, port=8080)
             request.client_tags = []
         if is_whole or self.state == "acknowledging":
+            self._is_claiming = True
             active, standby, warmup = map(by_subtopology, NO_TASKS if is_joining else self.owned)
             request.active_tasks = [_Request.ActiveTask(subtopology_id=k, partitions=v) for k, v in active.items()]
             request.standby_tasks = [_Request.StandbyTask(subtopology_id=k, partitions=v) for k, v in standby.items()]
@@ -241,6 +246,8 @@ class StreamsThread:
             self.assigned = TasksByRole(
                 _tasks(response.active_tasks), _tasks(response.standby_tasks), _tasks(response.warmup_tasks)
             )
+        self._is_claiming = False
+        self.early_tasks -= self.assigned.active
         if self.state not in ("reconciling", "acknowledging"):
             self._proceed("HeartbeatAnswered")
         if self.state == "acknowledging" or (self._beat is not None and not self._beat.is_pending):
@@ -281,6 +288,8 @@ class StreamsThread:
     def _run(self, tasks: TasksByRole) -> None:
         """Close what is not among these tasks, and open the others."""
         before, self.owned = self.owned, tasks
+        begun = tasks.active - before.active if self._is_claiming else frozenset()
+        self.early_tasks = (self.early_tasks | begun) & tasks.active
         if before == tasks:
             return
         application, directory = self._process.application, self._process.directory

@@ -68,6 +68,7 @@ class Member:
     kind: str = "consumer"
     group_id: str = "g"
     instance_id: str | None = None
+    early_tasks: frozenset[Any] = frozenset()
 
     @property
     def identity(self) -> Identity:

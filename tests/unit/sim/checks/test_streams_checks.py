@@ -86,6 +86,16 @@ def test_member_that_was_evicted_may_run_a_task_until_it_learns_of_that() -> Non
     assert script.times(NO_DOUBLE_OWNERSHIP) == 2
 
 
+def test_member_may_run_a_task_that_it_began_before_its_report_without_it_was_answered() -> None:
+    """Kafka Streams reports what it owned before, and the task is another's by that, seed 920001567."""
+    script = group(A="p", B="q")
+    hasty = script.member("m1.1", "A", early_tasks=frozenset({FIRST}))
+    script.see.runs(hasty, tasks(FIRST, SECOND))
+    script.see.runs(script.member("m2.1", "B"), tasks(FIRST))
+    with breaks(NO_DOUBLE_OWNERSHIP, "m2.1 takes 0_1, which m1.1 runs"):
+        script.see.runs(script.member("m2.1", "B"), tasks(SECOND))
+
+
 def test_threads_of_one_process_have_a_task_once() -> None:
     script = group(A="p", B="p")
     script.see.runs(script.member("m1.1", "A"), tasks(FIRST))
