@@ -44,7 +44,12 @@ def answer(
     error, parked = error_for(message.error_code), connection.waiting
     if isinstance(parked, ParkedAnswer) and parked.exchange is exchange:
         return parked.answered_again(frame, error, now_ms)
-    return None if _park(connection, exchange, command, frame, error, now_ms) else frame
+    if _park(connection, exchange, command, frame, error, now_ms):
+        return None
+    answers = connection.rooms.parked_answers
+    if answers is not None and error is ErrorCode.REBALANCE_IN_PROGRESS:
+        answers.learnt(command, now_ms)
+    return frame
 
 
 def _park(

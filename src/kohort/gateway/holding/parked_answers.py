@@ -12,7 +12,7 @@ without an error. A member that sends nothing for its session is not waited for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 
 from kohort.gateway.holding.waiting_answers import RequestRepeats, WaitingAnswer
@@ -202,6 +202,15 @@ class ParkedAnswers:
             self._complete.add(announce.group_id)
             self._await_sessions(announce.group_id, now_ms)
 
+    def learnt(self, heartbeat: Heartbeat, now_ms: int) -> None:
+        """A member is to learn of a round at once: others of an eager round read on for it no longer."""
+        if heartbeat.member_id in self.parking.unreached(heartbeat.group_id):
+            self._reached(heartbeat.group_id, (heartbeat.member_id,), now_ms)
+
+    def _reached(self, group_id: str, members: Collection[str], now_ms: int) -> None:
+        self.parking.reached_elsewhere(group_id, members, now_ms)
+        self._signals.reach_changed(group_id, members, True)
+
     def _note_parked_there(self, group_id: str, now_ms: int) -> None:
         """Count members as reached whose heartbeats their coordinator parks, as our broker does.
 
@@ -211,8 +220,7 @@ class ParkedAnswers:
         unreached = self.parking.unreached(group_id)
         there = [each for each in unreached if self._groups.last_requests.is_parked_there(each, now_ms)]
         if there:
-            self.parking.reached_elsewhere(group_id, there, now_ms)
-            self._signals.reach_changed(group_id, there, True)
+            self._reached(group_id, there, now_ms)
         if self.parking.unreached(group_id):
             look_again = partial(self._note_parked_there, group_id)
             self._timers.arm((self, group_id, "there"), now_ms + LATE_ANSWER_MS // 2, look_again)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.unit.gateway import epoch_members
 from tests.unit.gateway.classic_members import SESSION_MS, Member, group, leave
+from tests.unit.wire.responses import encode_response
 
 from kohort.gateway.gateway import Gateway
 from kohort.gateway.policies.policies import EVERYTHING_PARKED, GroupProtocol
 from kohort.model.errors import ErrorCode
 from kohort.node.configuration.config import Config
 from kohort.node.groups.settings_from_config import group_settings
-from kohort.wire.messages import HeartbeatResponse
+from kohort.wire.messages import HeartbeatResponse, OffsetCommitRequest
 
 
 def test_an_answer_with_a_round_is_parked_until_every_member_can_learn_of_it() -> None:
@@ -31,6 +32,20 @@ def test_a_member_whose_join_opened_the_round_unseen_is_not_waited_for() -> None
     assert members["a"].errors() == []
     members["b"].heartbeat(3_100, ErrorCode.REBALANCE_IN_PROGRESS)
     assert members["b"].errors() == members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
+
+
+def test_a_member_whose_commit_is_behind_learns_of_a_round_and_so_do_the_others() -> None:
+    """No member awaits them: seed 930001031 with a gateway."""
+    members = group("a", "b", "c")
+    leave(members["c"], 1_000)
+    members["a"].heartbeat(3_000, ErrorCode.REBALANCE_IN_PROGRESS)
+    committing = members["b"]
+    committing.send_heartbeat(3_100)
+    number = committing.sent
+    committing.send(OffsetCommitRequest(group_id="g", member_id="b", generation_id_or_member_epoch=1), 2, 3_101)
+    answer = HeartbeatResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+    committing.relay.from_broker(b"".join(encode_response(answer, 3, number)), 3_102)
+    assert committing.errors() == members["a"].errors() == [ErrorCode.REBALANCE_IN_PROGRESS]
 
 
 def test_a_member_that_cannot_wait_so_long_gets_no_error() -> None:
