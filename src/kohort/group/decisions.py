@@ -205,8 +205,13 @@ def _streams_heartbeat(shard: Shard, command: StreamsHeartbeat, now_ms: int) -> 
     """Pass a heartbeat to its streams group; an empty classic group becomes one, with its offsets."""
     group = shard.groups.get(command.group_id)
     if isinstance(group, StreamsGroup):
-        yield from streams.decide_heartbeat(group, command, now_ms, shard.settings)
-        return
+        return streams.decide_heartbeat(group, command, now_ms, shard.settings)
+    return _first_streams_heartbeat(shard, group, command, now_ms)
+
+
+def _first_streams_heartbeat(
+    shard: Shard, group: ClassicGroup | ConsumerGroup | None, command: StreamsHeartbeat, now_ms: int
+) -> Effects:
     refusal = streams_request_refusal(command)
     is_free = group is None or (isinstance(group, ClassicGroup) and group.phase is Phase.EMPTY and not group.members)
     if refusal is None and (command.member_epoch != 0 or not is_free):

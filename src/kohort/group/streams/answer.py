@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kohort.group.coordinator_settings import GroupSettings
+from kohort.group.coordinator_settings import GroupSettings, StreamsConfig
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply
 from kohort.group.group_timers import revocation_timer
 from kohort.group.streams.endpoints import endpoints_of
 from kohort.group.streams.events import EndpointsChanged, StreamsMemberState, TopologyDescribed
 from kohort.group.streams.exit import wake_waiting
 from kohort.group.streams.group import StreamsGroup, StreamsMember
-from kohort.group.streams.heartbeat import StreamsHeartbeatResult, StreamsReconcile, refused
+from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult, StreamsReconcile, refused
 from kohort.group.streams.reconcile import TaskStep, is_unknown, reconcile
 from kohort.group.streams.target import configured_of
-from kohort.group.streams.topology import StatusCode, StreamsStatus
+from kohort.group.streams.topology import ConfiguredTopology, StatusCode, StreamsStatus
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
 from kohort.model.streams_tasks import TasksByRole
@@ -43,8 +43,7 @@ def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int
         result.endpoint_epoch += 1
     if result.endpoint_epoch != heartbeat.endpoint_epoch:
         result.endpoints = endpoints_of(group, settings.image, {member.member_id: assigned})
-    if heartbeat.reports_lags and settings.describes_topologies and group.description.is_due(now_ms):
-        result.is_to_describe = group.topology is not None and member.topology_epoch == group.topology.epoch
+    result.is_to_describe = asks_for_description(group, member, heartbeat, now_ms, settings)
     if result.is_to_describe:
         cause = Cause(CauseKind.TOPOLOGY_DESCRIBED, now_ms, member.member_id)
         yield Note(TopologyDescribed(group.group_id, group.description.asked(now_ms), cause))
@@ -56,6 +55,26 @@ def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int
     is_waiting = state is StreamsMemberState.UNRELEASED_TASKS
     result.can_wait = not result.missing_topics and (is_waiting or not result.is_settling)
     yield Reply(result)
+
+
+def settled_answer(
+    group: StreamsGroup, member: StreamsMember, heartbeat: StreamsHeartbeat, now_ms: int, settings: GroupSettings
+) -> StreamsHeartbeatResult:
+    """Return what `decide_reconcile` answers a member that has its target and shows its epoch, in a shorter way."""
+    result = _answer(group, member, now_ms, settings, member.epoch, None)
+    if result.endpoint_epoch != heartbeat.endpoint_epoch:
+        result.endpoints = endpoints_of(group, settings.image, {member.member_id: member.assigned})
+    result.is_quiet = result.endpoints is None and group.shutdown_by is None
+    result.can_wait = not result.missing_topics
+    return result
+
+
+def asks_for_description(
+    group: StreamsGroup, member: StreamsMember, heartbeat: StreamsHeartbeat, now_ms: int, settings: GroupSettings
+) -> bool:
+    """Whether the answer is to ask for the description of the topology."""
+    is_due = heartbeat.reports_lags and settings.describes_topologies and group.description.is_due(now_ms)
+    return is_due and group.topology is not None and member.topology_epoch == group.topology.epoch
 
 
 def _revocation_effects(group: StreamsGroup, member: StreamsMember, step: TaskStep, now_ms: int) -> Effects:
@@ -86,19 +105,23 @@ def _answer(
         heartbeat_interval_ms=config.heartbeat_interval_ms,
         acceptable_recovery_lag=config.acceptable_recovery_lag,
         task_offset_interval_ms=config.task_offset_interval_ms,
-        statuses=statuses_of(group, member, now_ms, settings),
+        statuses=_statuses_of(group, member, configured, config, now_ms),
         tasks=tasks,
         endpoint_epoch=group.endpoint_epoch,
         missing_topics=() if configured is None else configured.missing,
     )
 
 
-def statuses_of(
-    group: StreamsGroup, member: StreamsMember, now_ms: int, settings: GroupSettings
+def _statuses_of(
+    group: StreamsGroup,
+    member: StreamsMember,
+    configured: ConfiguredTopology | None,
+    config: StreamsConfig,
+    now_ms: int,
 ) -> tuple[StreamsStatus, ...]:
     """Return why a member may run less than it should, in Kafka's words."""
     found: list[StreamsStatus] = []
-    topology, configured = group.topology, configured_of(group, settings.image)
+    topology = group.topology
     if topology is not None and member.topology_epoch < topology.epoch:
         text = f"epoch {member.topology_epoch} is behind the group's topology epoch {topology.epoch}."
         found.append(StreamsStatus(StatusCode.STALE_TOPOLOGY, f"The member's topology {text}"))
@@ -111,8 +134,8 @@ def statuses_of(
     if group.shutdown_by is not None:
         text = "encountered a fatal error and requested a shutdown for the entire application."
         found.append(StreamsStatus(StatusCode.SHUTDOWN_APPLICATION, f"Streams group member {group.shutdown_by} {text}"))
-    known = {key for key, _ in member.client_tags}
-    lacking = [key for key in settings.streams_config_of(group.group_id).rack_aware_tags if key not in known]
+    known = dict(member.client_tags) if config.rack_aware_tags else {}
+    lacking = [key for key in config.rack_aware_tags if key not in known]
     if lacking and member.reports_lags:  # a client of v0 does not know this status
         text = f"Missing required client tags for rack-aware standby assignment: [{', '.join(lacking)}]."
         text += " Configure them via 'client.tag.<tagKey>' in your Streams config."

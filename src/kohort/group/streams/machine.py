@@ -43,7 +43,7 @@ from kohort.group.coordinator_settings import GroupSettings
 from kohort.group.effects import Append, Arm, Disarm, Effects, Note, Reply, Then, WakeMembers
 from kohort.group.events import GroupLoaded, GroupUnloaded, TargetTimed
 from kohort.group.group_timers import TimerKind, revocation_timer, target_timer
-from kohort.group.streams.answer import decide_reconcile
+from kohort.group.streams.answer import asks_for_description, decide_reconcile, settled_answer
 from kohort.group.streams.events import StreamsMemberState, TopologyConfigured
 from kohort.group.streams.exit import (
     decide_leave,
@@ -71,6 +71,17 @@ from kohort.model.streams_tasks import is_within
 def decide_heartbeat(group: StreamsGroup, command: StreamsHeartbeat, now_ms: int, settings: GroupSettings) -> Effects:
     """Renew the sender's session, and answer with what has changed for it. Most change nothing, and cost little."""
     member = group.members.get(command.member_id)
+    if member is None or not _is_settled(group, member, command, now_ms, settings):
+        return _decide_heartbeat(group, member, command, now_ms, settings)
+    answer = Reply(settled_answer(group, member, command, now_ms, settings))
+    if command.is_counted:
+        return (answer,)
+    return Arm(member.session, now_ms + settings.streams_config_of(group.group_id).session_timeout_ms), answer
+
+
+def _decide_heartbeat(
+    group: StreamsGroup, member: StreamsMember | None, command: StreamsHeartbeat, now_ms: int, settings: GroupSettings
+) -> Effects:
     refusal = request_refusal(command)
     if refusal is not None:
         yield Reply(refusal)
@@ -111,6 +122,21 @@ def _may_show(member: StreamsMember, command: StreamsHeartbeat) -> bool:
         return True
     is_previous = 0 < command.member_epoch < member.epoch and command.member_epoch == member.previous_epoch
     return is_previous and (command.owned is None or is_within(command.owned, member.assigned))
+
+
+def _is_settled(
+    group: StreamsGroup, member: StreamsMember, command: StreamsHeartbeat, now_ms: int, settings: GroupSettings
+) -> bool:
+    """Whether a member that has its target sends nothing new."""
+    return (
+        command.member_epoch == member.epoch > 0
+        and member.member_id not in group.unsettled
+        and not group.is_dead
+        and command.topology is None
+        and command.instance_id in (None, member.instance_id)
+        and not asks_for_description(group, member, command, now_ms, settings)
+        and _is_steady(group, member, command, settings)
+    )
 
 
 def _is_steady(group: StreamsGroup, member: StreamsMember, command: StreamsHeartbeat, settings: GroupSettings) -> bool:

@@ -59,7 +59,7 @@ def streams_group_heartbeat(context: ApiContext, request: Request, message: Stre
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, _NOT_ENABLED)
     if message.topology is not None:
         _check_size(message.topology)
-    if len({each is None for each in (message.active_tasks, message.standby_tasks, message.warmup_tasks)}) > 1:
+    if not (message.active_tasks is None) == (message.standby_tasks is None) == (message.warmup_tasks is None):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "If one task-type is non-null, all must be non-null.")
     software = request.connection.client_software.name
     command = heartbeat_command(message, request.api_version, request.client_id or "", request.peer_host, software)
@@ -71,7 +71,7 @@ def streams_group_heartbeat(context: ApiContext, request: Request, message: Stre
 
     def ticket(result: Result) -> None:
         assert isinstance(result, StreamsHeartbeatResult), "a heartbeat is answered by a heartbeat's result"
-        failures = _create_missing(context, request, result.missing_topics)
+        failures = _create_missing(context, request, result.missing_topics) if result.missing_topics else ()
         request.reply(_response(result, failures))
 
     parked = context.coordinator.epoch_heartbeat(command, ticket)
@@ -109,7 +109,7 @@ def heartbeat_command(
         message.rack_id,
         message.rebalance_timeout_ms,
         None if message.topology is None else topology_of(message.topology),
-        None if all(each is None for each in owned) else TasksByRole(*map(owned_tasks, owned)),
+        None if owned == (None, None, None) else TasksByRole(*map(owned_tasks, owned)),
         message.process_id,
         None if endpoint is None else UserEndpoint(endpoint.host, endpoint.port),
         None if tags is None else tuple(sorted((tag.key, tag.value) for tag in tags)),
