@@ -94,7 +94,8 @@ class EpochHeartbeatResult(Result):
 
     `is_quiet`: it has nothing new, and will have nothing new until the member is woken. `is_settling`: the member has
     something to do or to wait for, so its next heartbeat should come soon. `can_wait`: an answer that is quiet may be
-    parked, since nothing that the member does would change it. `heartbeat_interval_ms` is the group's.
+    parked, since nothing that the member does would change it. `is_warming`: it has copies that catch up, and reports
+    that. `heartbeat_interval_ms` is the group's.
     """
 
     error_message: str | None = None
@@ -104,6 +105,7 @@ class EpochHeartbeatResult(Result):
     is_quiet: bool = False
     is_settling: bool = False
     can_wait: bool = True
+    is_warming: bool = False
 
     @property
     def keeps_interval(self) -> bool:

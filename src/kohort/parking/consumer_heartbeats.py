@@ -25,6 +25,7 @@ from kohort.parking.limits import (
     RECENT_WAIT_MS,
     STABLE_AFTER_MS,
     WAITING_MS,
+    WARMING_MS,
 )
 from kohort.parking.parked_heartbeat import AnswerT, Follower, Heartbeat, ParkedHeartbeat, Timers
 
@@ -69,6 +70,10 @@ class ConsumerAnswer(Protocol):
     @property
     def is_settling(self) -> bool:
         """Whether the member has something to do or to wait for."""
+
+    @property
+    def is_warming(self) -> bool:
+        """Whether the member has copies that catch up, and reports that."""
 
     @property
     def keeps_interval(self) -> bool:
@@ -217,7 +222,9 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
                 sender.owes_since_ms = now_ms
         owing_ms = None if sender.owes_since_ms is None else now_ms - sender.owes_since_ms
         margin_ms = sender.margin_ms(margin_ms)
-        if self._park_ms and margin_ms:
+        if self._park_ms and result.is_warming:
+            next_ms = WARMING_MS
+        elif self._park_ms and margin_ms:
             is_waiting = result.is_settling and now_ms - sender.updated_ms < WAITING_MS
             next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
             next_ms += margin_ms

@@ -102,6 +102,9 @@ NEXT_MS = 50
 OWED_MS = 1_000
 """The same for a member that takes longer than this for its assignment: none of its heartbeats is parked meanwhile."""
 
+WARMING_MS = 100
+"""The same for a member with warm-ups: none of its heartbeats is parked, as one reports that a copy has caught up."""
+
 ACK_MS = 5_000
 """How long a member may take to acknowledge an assignment before its heartbeats are parked all the same."""
 

@@ -10,7 +10,7 @@ from tests.unit.node.test_streams_apis import DELAY_MS, JOIN
 from kohort.group.streams.topology import StatusCode
 from kohort.model.errors import ErrorCode
 from kohort.parking.client_software import JAVA, software_named
-from kohort.parking.limits import EPOCH_MARGIN_MS, NEXT_MS, RECENT_MS, RECENT_WAIT_MS
+from kohort.parking.limits import EPOCH_MARGIN_MS, NEXT_MS, RECENT_MS, RECENT_WAIT_MS, WARMING_MS
 from kohort.wire.messages import MetadataRequest, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 
 PARK_MS = 1_000
@@ -28,7 +28,7 @@ class Thread:
         self.endpoint_epoch = 0
         self.owned: Tasks = {}
         own = {"member_id": member_id, "process_id": process_id or f"p-{member_id}", "user_endpoint": None}
-        self._fields_of_join = {**JOIN, **own, **fields_of_join}
+        self.fields_of_join = {**JOIN, **own, **fields_of_join}
 
     def answers(self) -> list[StreamsGroupHeartbeatResponse]:
         """Return the answers since, of which it takes what it is to know."""
@@ -42,7 +42,7 @@ class Thread:
 
     def join(self) -> None:
         """Join, and acknowledge what it is assigned."""
-        self.peer.send(StreamsGroupHeartbeatRequest(**self._fields_of_join), 1)
+        self.peer.send(StreamsGroupHeartbeatRequest(**self.fields_of_join), 1)
         self.settle()
 
     def send(self, **fields: Any) -> None:
@@ -207,6 +207,27 @@ def test_kafka_streams_has_its_answer_before_its_next_heartbeat_is_due() -> None
     desk.advance(PARK_MS)
     (answer,) = first.answers()
     assert answer.heartbeat_interval_ms == PARK_MS + EPOCH_MARGIN_MS[JAVA]
+
+
+def test_member_with_a_warm_up_is_answered_at_once_until_it_has_caught_up() -> None:
+    """It reports that with its next heartbeat: parked, the task would move a whole wait later."""
+    desk, (first,) = parked("a", group_streams_num_warmup_replicas=1)
+    second = Thread(desk, "b")
+    second.peer.send(StreamsGroupHeartbeatRequest(**second.fields_of_join), 1)
+    for _ in range(4):
+        for thread in (first, second):
+            if thread.answers():
+                thread.acknowledge()
+    assert second.owned == {"0": [1]}
+    (answer,) = second.answers()
+    assert (answer.active_tasks, answer.heartbeat_interval_ms) == (None, WARMING_MS)
+    offset = {"subtopology_id": "1", "partition": 1, "offset": 5}
+    second.send(
+        task_offsets=[StreamsGroupHeartbeatRequest.TaskOffset(**offset)],
+        task_end_offsets=[StreamsGroupHeartbeatRequest.TaskEndOffset(**offset)],
+    )
+    settle(first, second)
+    assert second.owned == {"0": [1], "1": [1]}
 
 
 def test_kafka_streams_waits_for_missing_source_topics_as_long_as_without_parking() -> None:

@@ -53,7 +53,9 @@ def decide_reconcile(group: StreamsGroup, command: StreamsReconcile, now_ms: int
     result.is_settling = state is not StreamsMemberState.STABLE or epoch != group.assignment_epoch
     # One that waits for others can do nothing itself; on behalf of one that lacks topics they are made at once.
     is_waiting = state is StreamsMemberState.UNRELEASED_TASKS
-    result.can_wait = not result.missing_topics and (is_waiting or not result.is_settling)
+    result.is_warming = member.reports_lags and bool(assigned.warmup)
+    may_wait = not result.missing_topics and not result.is_warming
+    result.can_wait = may_wait and (is_waiting or not result.is_settling)
     yield Reply(result)
 
 
@@ -65,7 +67,8 @@ def settled_answer(
     if result.endpoint_epoch != heartbeat.endpoint_epoch:
         result.endpoints = endpoints_of(group, settings.image, {member.member_id: member.assigned})
     result.is_quiet = result.endpoints is None and group.shutdown_by is None
-    result.can_wait = not result.missing_topics
+    result.is_warming = member.reports_lags and bool(member.assigned.warmup)
+    result.can_wait = not result.missing_topics and not result.is_warming
     return result
 
 
