@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from interop import jars
-from interop.kafka import free_port
+from interop.ports import free_port
 from interop.process import Child
 from interop.waiting import eventually
 

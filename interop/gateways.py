@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from interop.kafka import free_port
 from interop.kafka_cluster import ApacheCluster
 from interop.kohort_gateway import KohortGateway
+from interop.ports import free_port
 
 GATEWAY_LISTENER = "GATEWAY"
 """The listener by which brokers advertise a gateway in mode `listener`."""

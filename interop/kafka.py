@@ -11,7 +11,6 @@ import base64
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from interop import jars
+from interop.ports import free_port
 from interop.process import Child, until_interrupted
 
 READY = "Kafka Server started"
@@ -41,13 +41,6 @@ DEFAULTS = {
     # No pause before the first rebalance of an empty group.
     "group.initial.rebalance.delay.ms": "0",
 }
-
-
-def free_port() -> int:
-    """Return a loopback port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Quorum(NamedTuple):

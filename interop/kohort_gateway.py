@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from interop.kafka import free_port
+from interop.ports import free_port
 from interop.process import Child
 
 READY = "kohort gateway ready"

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from interop import jars
-from interop.kafka import free_port
 from interop.object_store import BUCKET, PASSWORD, USER, ObjectStore
+from interop.ports import free_port
 from interop.process import Child
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from interop.jars import cache
-from interop.kafka import free_port
+from interop.ports import free_port
 from interop.process import Child
 from interop.unavailable import Unavailable
 

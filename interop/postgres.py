@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from interop.kafka import free_port
+from interop.ports import free_port
 from interop.process import Child
 from interop.unavailable import Unavailable
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from interop.jars import jars, java
-from interop.kafka import free_port
+from interop.ports import free_port
 from interop.process import Child
 from interop.waiting import eventually
 

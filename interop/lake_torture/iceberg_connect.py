@@ -14,8 +14,8 @@ from typing import Any
 
 from interop.connect import SETTINGS
 from interop.jars import command
-from interop.kafka import free_port
 from interop.lake_torture.services import Services
+from interop.ports import free_port
 from kohort.sync import Admin
 
 POM = "iceberg-connect-pom.xml"

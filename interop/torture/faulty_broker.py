@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import signal
-import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
 
 from interop.kohort_broker import READY
+from interop.ports import free_port
 from interop.process import Child
 from interop.torture.small_disk import SmallDisk
 
@@ -29,12 +29,6 @@ SETTINGS = {
     "transaction.state.log.segment.bytes": "262144",
 }
 READY_S = 60
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 class FaultyBroker:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from interop.ports import free_port
 
 from kohort.broker.embedded import EmbeddedBroker
 
@@ -39,13 +40,6 @@ class GatewayCluster:
         node = self.broker.broker.node
         assert node is not None, "the broker runs"
         node.context.listener.advertised = ("127.0.0.1", self.gateway_port)
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

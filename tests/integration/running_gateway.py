@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from interop.ports import free_port
 
 from kohort.gateway.gateway_settings import GatewaySettings, Mode, read_settings_file
 from kohort.gateway.server.gateway_server import GatewayServer
 from kohort.gateway.server.node_port import NodePort
 from kohort.gateway.server.settings_reload import SettingsSource
 from kohort.net.event_loop import new_event_loop
-
-
-def free_port() -> int:
-    """Return a loopback port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class RunningGateway:

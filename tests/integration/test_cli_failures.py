@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
+from interop.ports import free_port
 from tests.integration.commands import Commands
 from tests.integration.test_broker_command import running
 
@@ -49,12 +49,6 @@ def test_a_wrong_command_line_is_exit_status_2_and_one_sentence(kohort: Commands
     assert outcome.status == 2
     assert "Traceback" not in outcome.err
     assert "kohort" in outcome.err.splitlines()[-1]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.integration.gateway_cluster import free_port
+from interop.ports import free_port
 from tests.integration.relayed_port import Shared
 
 from kohort.broker.embedded import EmbeddedBroker

@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 import fastavro
 import pytest
+from interop.ports import free_port
 from tests.integration.running_console import END_S, RunningConsole
-from tests.integration.running_gateway import RunningGateway, free_port
+from tests.integration.running_gateway import RunningGateway
 from tests.integration.test_cli_explain import shared, until
 
 from kohort import Admin, Consumer, Producer

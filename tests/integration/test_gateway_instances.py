@@ -12,7 +12,8 @@ from pathlib import Path
 from struct import pack
 
 import pytest
-from tests.integration.running_gateway import RunningGateway, free_port
+from interop.ports import free_port
+from tests.integration.running_gateway import RunningGateway
 
 from kohort import RangeAssignor
 from kohort.broker.embedded import EmbeddedBroker

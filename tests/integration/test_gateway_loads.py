@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.integration.running_gateway import RunningGateway, free_port
+from interop.ports import free_port
+from tests.integration.running_gateway import RunningGateway
 
 from kohort import Admin, Consumer, CooperativeStickyAssignor, Producer, RangeAssignor, TopicPartition
 from kohort.assign import Assignor

@@ -10,8 +10,9 @@ from itertools import count
 from struct import pack
 
 import pytest
+from interop.ports import free_port
 from tests.integration.client_scenarios import SCENARIOS, Scenario, run
-from tests.integration.running_gateway import RunningGateway, free_port
+from tests.integration.running_gateway import RunningGateway
 
 from kohort.broker.embedded import EmbeddedBroker
 from kohort.client import Admin, Sasl

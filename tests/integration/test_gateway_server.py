@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.gateway_cluster import GatewayCluster, free_port, gateway_cluster
+from interop.ports import free_port
+from tests.integration.gateway_cluster import GatewayCluster, gateway_cluster
 
 from kohort.client import Admin, Consumer, Producer
 from kohort.gateway.gateway_settings import GatewaySettings, Mode

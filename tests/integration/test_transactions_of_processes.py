@@ -14,7 +14,7 @@ from kohort.broker.embedded import EmbeddedBroker
 @pytest.mark.parametrize("example", [BY_HAND, BY_PROCESS], ids=["by hand", "by process"])
 def test_each_order_has_one_invoice_however_its_process_ends(example: Path) -> None:
     async def run(bootstrap: str) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             await survive_kills(bootstrap, 3, example)
             await survive_a_frozen_one(bootstrap, example)
 

@@ -14,10 +14,11 @@ import pytest
 from interop.brokers import BROKERS, NEWEST, Broker
 from interop.gateways import GATEWAYS, PARKED, WAYS, Way, gateway_of_three, three_nodes
 from interop.group import Group
-from interop.kafka import ApacheKafka, free_port
+from interop.kafka import ApacheKafka
 from interop.kafka_cluster import ApacheCluster
 from interop.kohort_broker import KohortBroker
 from interop.kohort_gateway import KohortGateway
+from interop.ports import free_port
 from interop.spark_cluster import SparkCluster
 from interop.table import place
 from interop.unavailable import Unavailable

@@ -14,9 +14,9 @@ from types import TracebackType
 from typing import Self
 
 from interop.gateways import Way
-from interop.kafka import free_port
 from interop.kafka_cluster import ApacheCluster
 from interop.kohort_gateway import KohortGateway
+from interop.ports import free_port
 from tests.interop.topics import coordinate_on
 
 DIRECT, FOR_COORDINATORS, FOR_LISTENER = "DIRECT", "COORDINATORS", "GATEWAY"

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from interop.kafka import ApacheKafka, free_port
+from interop.kafka import ApacheKafka
 from interop.kohort_gateway import KohortGateway
+from interop.ports import free_port
 from interop.waiting import eventually
 from interop.wire import Wire
 from tests.interop.certificates import Authority, authority, signed

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from interop.group import Group
-from interop.kafka import free_port
 from interop.kafka_cluster import ApacheCluster
 from interop.kohort_gateway import READY
+from interop.ports import free_port
 from interop.process import Child
 from interop.producers import Load
 from interop.waiting import eventually

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from interop.kafka import free_port
+from interop.ports import free_port
 from interop.process import OWN_CODE, ROOT, Child
 from tests.integration.pods import Pod
 

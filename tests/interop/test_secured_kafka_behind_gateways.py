@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from interop.group import Group, keyed
-from interop.kafka import ApacheKafka, free_port
+from interop.kafka import ApacheKafka
 from interop.kohort_gateway import KohortGateway
+from interop.ports import free_port
 from interop.producers import produce
 from tests.interop.certificates import authority, signed
 from tests.interop.conftest import SHORT_SESSIONS
