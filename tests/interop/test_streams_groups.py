@@ -113,6 +113,34 @@ def test_standby_tasks_of_a_streams_group_are_shown_by_kafkas_tool(stage: Stage)
     assert "was successful" in attempt(stage, STREAMS, "--delete", "--group", streams.group_id)
 
 
+@pytest.mark.lane(60)
+@pytest.mark.parametrize("broker", ["kohort"])
+@in_both_versions
+def test_standby_tasks_are_in_another_zone_than_their_tasks(stage: Stage, version: str) -> None:
+    given = Input(stage)
+    with application(stage.bootstrap, stage.name, stage.folder, PARTITIONS, STREAMS_PROTOCOL) as streams:
+        entity = ("--entity-type", "groups", "--entity-name", streams.group_id)
+        changes = "streams.num.standby.replicas=1,streams.rack.aware.assignment.tags=zone"
+        tool(stage, CONFIG, *entity, "--alter", "--add-config", changes)
+        given.more()
+        for number, zone in enumerate("aab"):
+            streams.start(number, f"client.tag.zone={zone}", f"client.id={zone}{number}", version=version)
+        given.await_counted(streams)
+
+        def places() -> dict[int, str]:
+            """Return the zones of each task with state, the active one first."""
+            with Admin(stage.bootstrap) as admin:
+                members = admin.describe_groups([streams.group_id])[streams.group_id].members
+            found = [(each.client_id[0], each.streams[1]) for each in members if each.streams is not None]
+            active = [(task.partition, zone) for zone, has in found if has for task in has.active if task.subtopology]
+            copies = [(task.partition, zone) for zone, has in found if has for task in has.standby]
+            return {number: zone + dict(copies).get(number, "") for number, zone in active}
+
+        eventually(
+            lambda: [places().get(number) in ("ab", "ba") for number in range(PARTITIONS)], [True] * PARTITIONS, 90
+        )
+
+
 @pytest.mark.lane(90)
 @pytest.mark.parametrize("broker", ["kohort"])
 @in_both_versions

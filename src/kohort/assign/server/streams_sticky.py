@@ -4,7 +4,8 @@ A process is loaded by its tasks for each of its members. A member's share is wh
 their share, and rounded up; it is computed anew whenever a member has reached it. Standby tasks count for a share of
 their own. Each active task stays with its member, else it goes to one with a standby copy, each below its share; what
 is left goes to the emptiest members. A standby task goes to a member that had the task, if its process has it no more,
-else to the least loaded process without it; with too few processes there are fewer copies. So far Kafka's
+else to the least loaded process without it; with too few processes there are fewer copies. Where tags count, standby
+tasks go where `streams_apart` places them. So far Kafka's
 `StickyTaskAssignor` does the same; where it leaves a choice to the order of a hash map, names decide here. Last, the
 fullest members hand tasks on (`streams_evenness`).
 """
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+from kohort.assign.server.streams_apart import Tags, place_apart
 from kohort.assign.server.streams_evenness import TaskPlacement, level
 from kohort.model.streams_tasks import Task, TasksByRole
 
@@ -23,10 +25,11 @@ STICKY = "sticky"
 
 
 class StickyMember(NamedTuple):
-    """One member, as the assignor sees it: the process it belongs to, and its last target."""
+    """One member, as the assignor sees it: the process it belongs to, its last target, and the tags that count."""
 
     process_id: str
     previous: TasksByRole = TasksByRole()
+    tags: Tags = ()
 
 
 class StickySubtopology(NamedTuple):
@@ -215,12 +218,18 @@ def assign_tasks(
     """Return the target of each member; `standby_replicas` is how many copies a task with state should have."""
     if not members:
         return {}
-    made = _Round(members, subtopologies, standby_replicas)
+    is_apart = any(member.tags for member in members.values())
+    made = _Round(members, subtopologies, 0 if is_apart else standby_replicas)
     made.assign_active(_tasks(subtopologies, is_active=True))
-    made.assign_standby(_tasks(subtopologies, is_active=False))
+    stateful = list(_tasks(subtopologies, is_active=False))
+    made.assign_standby(stateful)
     process_of = {member_id: member.process_id for member_id, member in members.items()}
     before = {member_id: member.previous.active for member_id, member in members.items()}
     active, standby = level(TaskPlacement(made.active, made.standby), process_of, before)
+    if is_apart:
+        homes = {member_id: (member.process_id, member.tags) for member_id, member in members.items()}
+        had = {member_id: member.previous.active | member.previous.standby for member_id, member in members.items()}
+        standby = place_apart(active, homes, had, stateful, standby_replicas)
     return {
         member_id: TasksByRole(frozenset(active[member_id]), frozenset(standby[member_id])) for member_id in members
     }

@@ -88,11 +88,19 @@ def targets_of(group: StreamsGroup, settings: GroupSettings) -> dict[str, TasksB
         for subtopology_id, each in topology.subtopologies.items()
     }
     config = settings.streams_config_of(group.group_id)
-    members = {member_id: StickyMember(each.process_id, _previous(each)) for member_id, each in group.members.items()}
+    members = {
+        member_id: StickyMember(each.process_id, _previous(each), _tags(each, config.rack_aware_tags))
+        for member_id, each in group.members.items()
+    }
     placed = assign_tasks(members, subtopologies, config.standby_replicas)
     stateful = frozenset(subtopology_id for subtopology_id, each in subtopologies.items() if each.is_stateful)
     warming = {member_id: _warmup_member(each) for member_id, each in group.members.items()}
     return refine(placed, warming, stateful, WarmupLimits(config.acceptable_recovery_lag, config.warmup_replicas))
+
+
+def _tags(member: StreamsMember, keys: tuple[str, ...]) -> tuple[str | None, ...]:
+    known = dict(member.client_tags)
+    return tuple(known.get(key) for key in keys)
 
 
 def _previous(member: StreamsMember) -> TasksByRole:

@@ -349,8 +349,8 @@ class BrokerSettings(ListenerSettings):
     group_streams_acceptable_recovery_lag = _int(10_000,
         "How many records a copy may be behind to count as caught up.", 0)
     group_streams_rack_aware_assignment_tags = Setting[Names](LIST, (),
-        "Keys of client tags (`client.tag.KEY` of Kafka Streams) that each member of a streams group should send: one "
-        "that lacks some has a warning. The assignor places standby tasks without them, as Kafka's own does.")
+        "Keys of client tags (`client.tag.KEY` of Kafka Streams) by which standby tasks are placed: each where these "
+        "tags differ from those of the processes that have the task (KIP-708). A member that lacks some has a warning.")
     group_streams_task_offset_interval_ms = _int(60_000,
         "How often members of streams groups report how far their copies are.", 1)
     group_streams_min_task_offset_interval_ms = _int(15_000,
