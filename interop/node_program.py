@@ -32,7 +32,8 @@ def command(sources: Path) -> list[str]:
             if done.returncode:
                 shutil.rmtree(target)
                 raise Unavailable(f"npm cannot install the packages of {sources.name}: {done.stderr.strip()[-300:]}")
-        shutil.copyfile(sources / "main.js", target / "main.js")
+        if _differs(sources / "main.js", target / "main.js"):  # another process may be about to read it
+            shutil.copyfile(sources / "main.js", target / "main.js")
     return [node, str(target / "main.js")]
 
 
