@@ -18,7 +18,7 @@ demo: .venv/demo ## real flights through our broker and group into Spark, one wo
 	$(BIN)/python -m demo
 
 test: check ## everything a change must pass
-	$(BIN)/python -m pytest -q -n 5 -m "not interop" --ignore=tests/unit --ignore=tests/tidy --ignore=tests/interop
+	$(BIN)/python -m pytest -q -n 4 -m "not interop" --ignore=tests/unit --ignore=tests/tidy --ignore=tests/interop
 
 check: .venv/dev ## format, lint, types, layers, tidy and unit tests: three minutes on two cores
 	$(BIN)/ruff format --check --quiet .
