@@ -15,29 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop, heappush
 
+from kohort.assign.server.process_load import ProcessLoad, Tags
 from kohort.model.streams_tasks import Task
-
-Tags = tuple[str | None, ...]
-"""The values of a process, in the order of the group's keys."""
-
-
-class _Process:
-    """One process: its tags, and what its members have."""
-
-    __slots__ = ("counts", "process_id", "tags", "tasks")
-
-    def __init__(self, process_id: str, tags: Tags) -> None:
-        self.process_id, self.tags = process_id, tags
-        self.counts: dict[str, int] = {}
-        self.tasks: set[Task] = set()
-
-    @property
-    def load(self) -> float:
-        return sum(self.counts.values()) / len(self.counts)
-
-    def add(self, task: Task, member_id: str) -> None:
-        self.tasks.add(task)
-        self.counts[member_id] += 1
 
 
 class _Place:
@@ -45,9 +24,9 @@ class _Place:
 
     def __init__(self, tags: Tags) -> None:
         self.tags = tags
-        self._queue: list[tuple[float, str, _Process]] = []
+        self._queue: list[tuple[float, str, ProcessLoad]] = []
 
-    def add(self, process: _Process) -> None:
+    def add(self, process: ProcessLoad) -> None:
         heappush(self._queue, (process.load, process.process_id, process))
 
     @property
@@ -58,9 +37,9 @@ class _Place:
             self.add(entry[2])  # it was given a task since
         return self._queue[0][0]
 
-    def least_loaded(self, task: Task) -> _Process | None:
+    def least_loaded(self, task: Task) -> ProcessLoad | None:
         """Return the least loaded process that has not the task."""
-        passed: list[tuple[float, str, _Process]] = []
+        passed: list[tuple[float, str, ProcessLoad]] = []
         found = None
         while self._queue and found is None:
             load, process_id, process = heappop(self._queue)
@@ -84,14 +63,14 @@ class _Spread:
         before: Mapping[str, Iterable[Task]],
         copies: int,
     ) -> None:
-        self._home: dict[str, _Process] = {}
-        self._having: dict[Task, list[_Process]] = {}
+        self._home: dict[str, ProcessLoad] = {}
+        self._having: dict[Task, list[ProcessLoad]] = {}
         """Who has a task, in any role."""
         self._owners: dict[Task, list[str]] = {}
         """The members that had a task."""
-        processes: dict[str, _Process] = {}
+        processes: dict[str, ProcessLoad] = {}
         for member_id, (process_id, tags) in sorted(homes.items()):
-            process = processes.setdefault(process_id, _Process(process_id, tags))
+            process = processes.setdefault(process_id, ProcessLoad(process_id, tags))
             process.counts[member_id] = 0
             self._home[member_id] = process
             for task in before[member_id]:
@@ -129,7 +108,7 @@ class _Spread:
             found = _alike(place.tags, having)
             process = place.least_loaded(task) if found < alike else None
             if process is not None:
-                alike, member_id = found, min(process.counts, key=lambda each: (process.counts[each], each))
+                alike, member_id = found, process.least_loaded_member()
             passed.append((load, number, place))
         for entry in passed:
             heappush(self._queue, entry)
@@ -144,7 +123,7 @@ class _Spread:
         return task not in process.tasks and process.counts[member_id] < self._share
 
 
-def _alike(tags: Tags, having: Collection[_Process]) -> int:
+def _alike(tags: Tags, having: Collection[ProcessLoad]) -> int:
     """Return in how many keys a process of these tags is like one that has the task."""
     return sum(value is None or any(value == each.tags[number] for each in having) for number, value in enumerate(tags))
 

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from kohort.assign.server.streams_apart import Tags, place_apart
+from kohort.assign.server.process_load import ProcessLoad, Tags
+from kohort.assign.server.streams_apart import place_apart
 from kohort.assign.server.streams_evenness import TaskPlacement, level
 from kohort.model.streams_tasks import Task, TasksByRole
 
@@ -37,29 +38,6 @@ class StickySubtopology(NamedTuple):
 
     tasks: int
     is_stateful: bool
-
-
-class _Process:
-    """One process: what its members have been given."""
-
-    __slots__ = ("counts", "process_id", "tasks", "total")
-
-    def __init__(self, process_id: str) -> None:
-        self.process_id = process_id
-        self.counts: dict[str, int] = {}
-        self.tasks: set[Task] = set()
-        self.total = 0
-
-    @property
-    def load(self) -> float:
-        return self.total / len(self.counts)
-
-    @property
-    def least(self) -> int:
-        return min(self.counts.values())
-
-    def least_loaded_member(self) -> str:
-        return min(self.counts, key=lambda member_id: (self.counts[member_id], member_id))
 
 
 class _Share:
@@ -90,13 +68,15 @@ class _Round:
     ) -> None:
         self._standbys = standbys
         self._members = members
-        self._processes: dict[str, _Process] = {}
+        self._processes: dict[str, ProcessLoad] = {}
         self._active_before: dict[Task, str] = {}
         self._standby_before: dict[Task, list[str]] = {}
         self.active: dict[str, set[Task]] = {member_id: set() for member_id in members}
         self.standby: dict[str, set[Task]] = {member_id: set() for member_id in members}
         for member_id, member in sorted(members.items()):
-            self._processes.setdefault(member.process_id, _Process(member.process_id)).counts[member_id] = 0
+            self._processes.setdefault(member.process_id, ProcessLoad(member.process_id, member.tags)).counts[
+                member_id
+            ] = 0
             self._active_before.update(dict.fromkeys(member.previous.active, member_id))
             for task in member.previous.standby:
                 self._standby_before.setdefault(task, []).append(member_id)
@@ -155,9 +135,9 @@ class _Round:
         if standby is not None:
             yield standby
 
-    def _add_to_other_process(self, task: Task, queue: list[tuple[float, str, _Process]]) -> bool:
+    def _add_to_other_process(self, task: Task, queue: list[tuple[float, str, ProcessLoad]]) -> bool:
         """Give a copy to the least loaded process that has not the task; return whether there is one."""
-        passed: list[tuple[float, str, _Process]] = []
+        passed: list[tuple[float, str, ProcessLoad]] = []
         process = None
         while queue and process is None:
             entry = heappop(queue)
@@ -179,10 +159,8 @@ class _Round:
         self._add(task, process, member_id, is_active=True)
         return True
 
-    def _add(self, task: Task, process: _Process, member_id: str, *, is_active: bool) -> None:
-        process.counts[member_id] += 1
-        process.total += 1
-        process.tasks.add(task)
+    def _add(self, task: Task, process: ProcessLoad, member_id: str, *, is_active: bool) -> None:
+        process.add(task, member_id)
         if is_active:
             self.active[member_id].add(task)
             self._active_share.reached(process.counts[member_id])
@@ -199,10 +177,10 @@ class _Round:
         process = self._home(member_id)
         return process.load, process.counts[member_id], member_id
 
-    def _home(self, member_id: str) -> _Process:
+    def _home(self, member_id: str) -> ProcessLoad:
         return self._processes[self._members[member_id].process_id]
 
-    def _by_load(self) -> list[tuple[float, str, _Process]]:
+    def _by_load(self) -> list[tuple[float, str, ProcessLoad]]:
         queue = [(process.load, process.process_id, process) for process in self._processes.values()]
         heapify(queue)
         return queue
