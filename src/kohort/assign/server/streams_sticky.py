@@ -196,7 +196,7 @@ def assign_tasks(
     """Return the target of each member; `standby_replicas` is how many copies a task with state should have."""
     if not members:
         return {}
-    is_apart = any(member.tags for member in members.values())
+    is_apart = any(any(member.tags) for member in members.values())
     made = _Round(members, subtopologies, 0 if is_apart else standby_replicas)
     made.assign_active(_tasks(subtopologies, is_active=True))
     stateful = list(_tasks(subtopologies, is_active=False))

@@ -65,6 +65,13 @@ def test_process_without_a_tag_comes_last() -> None:
         assert one.tags == (None,) or other.tags != (None,)
 
 
+def test_group_in_which_no_process_has_a_tag_is_assigned_as_without_tags() -> None:
+    members = in_zones(None, None, None, threads=2)
+    sizes = {"0": StickySubtopology(5, True), "1": StickySubtopology(3, False)}
+    plain = {member_id: each._replace(tags=()) for member_id, each in members.items()}
+    assert assign_tasks(members, sizes, 2) == assign_tasks(plain, sizes, 2)
+
+
 def test_copy_stays_where_it_was_when_a_process_comes_in_its_zone() -> None:
     members = in_zones("a", "b", "b")
     before = assign_tasks(members, STATEFUL, 1)
