@@ -44,34 +44,51 @@ async def write_orders(bootstrap: str, first: int = 0) -> int:
     return first + ORDERS
 
 
-async def freeze_in_a_transaction(bootstrap: str, process: subprocess.Popen[str]) -> None:
-    """Stop the process, by SIGSTOP, while records of its transaction are written and not committed."""
+async def freeze_in_a_transaction(bootstrap: str, process: subprocess.Popen[str], orders: int) -> int:
+    """Stop the process, by SIGSTOP, while records of its transaction are written and not committed.
+
+    Orders are written for it until it is caught at work. Return how many there are in all.
+    """
     partitions = [TopicPartition("invoices", number) for number in range(2)]
-    async with (
-        Admin(bootstrap) as admin,
-        Consumer(bootstrap_servers=bootstrap, isolation_level="read_committed") as reader,
-    ):
+    async with Admin(bootstrap) as admin, reader_of_the_group(bootstrap) as reader:
 
         async def is_open() -> bool:
             stable = await reader.end_offsets(partitions)
             ends = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
             return any((end := ends[each]) is not None and end.offset > stable[each] for each in partitions)
 
+        writing = asyncio.create_task(write_orders(bootstrap, orders))
         while process.poll() is None:
             if await is_open():
                 process.send_signal(signal.SIGSTOP)
                 if await is_open() and await is_open():  # the second answer is of a moment after it stopped
-                    return
+                    return await writing
                 process.send_signal(signal.SIGCONT)
+            elif writing.done() and await count_done(reader) == writing.result():
+                writing = asyncio.create_task(write_orders(bootstrap, writing.result()))
     raise AssertionError(f"the example ended: {process.communicate()}")
+
+
+def reader_of_the_group(bootstrap: str) -> Consumer:
+    """Return a consumer that reads what the example's group has committed, and is no member of it."""
+    return Consumer(
+        bootstrap_servers=bootstrap,
+        group_id="invoicing",
+        enable_auto_commit=False,
+        isolation_level="read_committed",
+    )
+
+
+async def count_done(reader: Consumer) -> int:
+    partitions = [TopicPartition("orders", number) for number in range(3)]
+    return sum(entry.offset for entry in (await reader.committed(partitions)).values())
 
 
 async def work_done(bootstrap: str, orders: int) -> None:
     """Wait until every order is committed."""
-    async with Consumer(bootstrap_servers=bootstrap, group_id="invoicing", enable_auto_commit=False) as consumer:
-        partitions = [TopicPartition("orders", number) for number in range(3)]
-        while sum(entry.offset for entry in (await consumer.committed(partitions)).values()) < orders:
-            await consumer.poll(20)
+    async with reader_of_the_group(bootstrap) as reader:
+        while await count_done(reader) < orders:
+            await reader.poll(20)
 
 
 async def check_invoices(bootstrap: str, orders: int) -> None:
@@ -79,25 +96,28 @@ async def check_invoices(bootstrap: str, orders: int) -> None:
     assert sorted(invoices.elements()) == sorted(b"invoice for %d" % number for number in range(orders))
 
 
-async def survive_kills(bootstrap: str, kills: int, example: Path = BY_HAND) -> None:
-    """Kill the example `kills` times in the middle of a transaction; each order has one invoice in the end."""
+async def survive_kills(bootstrap: str, kills: int, example: Path = BY_HAND) -> int:
+    """Kill the example `kills` times in the middle of a transaction; each order has one invoice in the end.
+
+    Return how many orders there are.
+    """
     orders = await write_orders(bootstrap)
     for _ in range(kills):
         with transformer(bootstrap, example) as process:
-            await freeze_in_a_transaction(bootstrap, process)
+            orders = await freeze_in_a_transaction(bootstrap, process, orders)
     with transformer(bootstrap, example):
         await work_done(bootstrap, orders)
     await check_invoices(bootstrap, orders)
+    return orders
 
 
-async def survive_a_frozen_one(bootstrap: str, example: Path = BY_HAND) -> None:
+async def survive_a_frozen_one(bootstrap: str, orders: int, example: Path = BY_HAND) -> None:
     """Freeze the example in a transaction, after `survive_kills`, until another process has done its work.
 
     The one that goes on then is fenced, and leaves nothing.
     """
-    orders = await write_orders(bootstrap, ORDERS)
     with transformer(bootstrap, example) as frozen:
-        await freeze_in_a_transaction(bootstrap, frozen)
+        orders = await freeze_in_a_transaction(bootstrap, frozen, orders)
         with transformer(bootstrap, example):
             await work_done(bootstrap, orders)
         frozen.send_signal(signal.SIGCONT)

@@ -48,8 +48,7 @@ def test_a_promise_of_transactions_holds(scenario: Scenario, kafka: ApacheKafka)
 def test_each_order_has_one_invoice_however_its_process_ends(kafka: ApacheKafka) -> None:
     async def run() -> None:
         async with asyncio.timeout(90):
-            await survive_kills(kafka.bootstrap, 5)
-            await survive_a_frozen_one(kafka.bootstrap)
+            await survive_a_frozen_one(kafka.bootstrap, await survive_kills(kafka.bootstrap, 5))
 
     asyncio.run(run())
 
