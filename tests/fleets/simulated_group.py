@@ -36,6 +36,8 @@ from kohort.wire.record_batches import Record
 SECOND_US = 1_000_000
 PATIENCE_S = 900
 """How long the members of a scene may take to converge."""
+REST_S = 5
+"""For how long they have then been so: a heartbeat of each, by which it might report what changes the target."""
 ADDRESS = ("n1", 9092)
 GROUP = "group-000000000000000000"
 """The name of the group in every scene."""
@@ -215,13 +217,26 @@ class SimulatedGroup:
         self.scheduler.run_until(self.scheduler.now_us + int(seconds * SECOND_US))
 
     def converge(self) -> None:
-        """Let time pass until every running member owns its target."""
+        """Let time pass until the group has been at rest for a while."""
+        rested_s = 0
         for _ in range(PATIENCE_S):
             self.pass_s(1)
-            if all(peer.is_settled for peer in self.running):
-                self.pass_s(5)
+            rested_s = rested_s + 1 if self._is_at_rest else 0
+            if rested_s > REST_S:
                 return
         raise AssertionError("the members of a scene converge")
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """Whether every running member owns its target, the coordinator awaits nothing, and no copy is warmed up."""
+        assert self._node.node is not None, "the broker of a scene runs"
+        if not all(peer.is_settled for peer in self.running):
+            return False
+        listed = self._node.node.coordinator.list_groups(frozenset(), frozenset())
+        threads = [thread for peer in self.running if isinstance(peer, StreamsProcess) for thread in peer.threads]
+        return all(group.state in {"Stable", "Empty"} for group in listed) and not any(
+            thread.owned.warmup for thread in threads
+        )
 
     def cut(self) -> None:
         """Mark a moment at which the group is stable."""

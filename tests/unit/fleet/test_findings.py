@@ -141,6 +141,19 @@ def test_a_rebalance_that_runs_for_an_hour_is_stuck() -> None:
     assert finding.sentence == "a rebalance has been running for 60 minutes: it waits for c to revoke partitions"
 
 
+def test_a_member_that_has_revoked_or_left_is_not_waited_for() -> None:
+    happened = [("revoking", "a"), ("revoking", "b"), ("revoking", "c"), ("revoked", "a"), ("evicted", "b")]
+    group_facts = facts(
+        kind="consumer",
+        state="Reconciling",
+        members=2,
+        running_since_ms=NOW - HOUR,
+        events=[event(NOW - HOUR + n, what, member=who, client_id=who) for n, (what, who) in enumerate(happened)],
+    )
+    (finding,) = judge(group_facts, DEFAULTS)
+    assert finding.sentence == "a rebalance has been running for 60 minutes: it waits for c to revoke partitions"
+
+
 def test_a_rebalance_of_some_minutes_is_not() -> None:
     assert names(facts(state="Reconciling", members=2, running_since_ms=NOW - 10 * MINUTE)) == set()
 

@@ -103,6 +103,11 @@ def test_an_empty_group_owns_nothing_and_nothing_of_it_is_unowned() -> None:
     assert (written.summary()[-1][0], state_of(written.group)) == ("deleted", "Dead")
 
 
+def test_members_that_an_hour_begins_with_count_although_one_leaves_before_the_first_commit() -> None:
+    written = Written().generation(1, {"a": (0,), "b": (1,)}).after(HOUR // 1000).generation(2, {"a": (0, 1)})
+    assert [(hour.members_min, hour.members_max) for hour in written.all_hours()] == [(2, 2), (1, 2)]
+
+
 def test_time_without_an_owner_is_split_where_the_hour_ends() -> None:
     written = Written().generation(1, {"a": (0,)}, strategy="cooperative-sticky").after(3000)
     written.generation(2, {"a": (), "b": ()}, owned={"a": (0,)}, strategy="cooperative-sticky")

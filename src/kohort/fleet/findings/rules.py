@@ -60,6 +60,7 @@ JUDGED_EVENTS = (
     "epoch_bumped",
     "target",
     "revoking",
+    "revoked",
     "settled",
     "emptied",
     "rewound",

@@ -20,7 +20,8 @@ from kohort.fleet.schema import HOUR_MS, Evidence
 
 STORM, STUCK = "rebalance_storm", "stuck_group"
 ROUNDS = ("generation_formed", "epoch_bumped")
-COMINGS = ("joined", "left", "evicted", "rejoined")
+GOINGS = ("left", "evicted")
+COMINGS = ("joined", *GOINGS, "rejoined")
 WAY = ("epoch_bumped", "target", "revoking", "generation_formed", "joined")
 
 
@@ -83,8 +84,7 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
     if since_ms is None or facts.state not in REBALANCING or facts.now_ms - since_ms < settings.stuck_rebalance_ms:
         return
     way = [each for each in facts.of(*WAY) if each.at_ms >= since_ms]
-    revoking = [each for each in way if each.event == "revoking"]
-    who = sorted({each.client_id or each.member or "" for each in revoking})
+    who = _revoking(facts, since_ms)
     waits = f": it waits for {', '.join(who[:3])} to revoke partitions" if who else ""
     yield facts.finding(
         STUCK,
@@ -95,6 +95,19 @@ def _rebalance(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
         value=(facts.now_ms - since_ms) / 1000,
         evidence=[each.evidence() for each in way],
     )
+
+
+def _revoking(facts: Facts, since_ms: int) -> list[str]:
+    """Return the members that have been asked to revoke partitions since then, and have not done so."""
+    asked: dict[str | None, str] = {}
+    for each in facts.of("revoking", "revoked", *GOINGS):
+        if each.at_ms < since_ms:
+            continue
+        if each.event == "revoking":
+            asked[each.member] = each.client_id or each.member or ""
+        else:
+            asked.pop(each.member, None)
+    return sorted(set(asked.values()))
 
 
 def _without_commits(facts: Facts, settings: Thresholds) -> Iterator[Finding]:
@@ -172,7 +185,7 @@ def _stays(facts: Facts) -> dict[tuple[str, str], list[Stay]]:
     """Return the finished stays of each client on each host."""
     joined: dict[str, EventOf] = {}
     found: dict[tuple[str, str], list[Stay]] = {}
-    for event in facts.of("joined", "left", "evicted"):
+    for event in facts.of("joined", *GOINGS):
         member = event.member or ""
         if event.event == "joined":
             joined[member] = event

@@ -260,6 +260,8 @@ class Group:
         elif at_ms > self.clock_ms:
             if self.members and self.ownership.unowned:
                 self.hours.add_unowned(self.clock_ms, at_ms, len(self.ownership.unowned), self.snapshot())
+            if at_ms // HOUR_MS != self.clock_ms // HOUR_MS:
+                self.hours.note(at_ms, self.snapshot())  # what an hour begins with belongs to it
             if at_ms - self.clock_ms > JUMP_MS:
                 self._begin_later_by(at_ms - self.clock_ms)
             self.clock_ms = at_ms
