@@ -76,6 +76,10 @@ class ConsumerAnswer(Protocol):
         """Whether the member has copies that catch up, and reports that."""
 
     @property
+    def target_due_ms(self) -> int:
+        """When the target that the member waits for is computed; in the past, or 0, where it waits for none."""
+
+    @property
     def keeps_interval(self) -> bool:
         """Whether its client takes the interval for more than the time of its next heartbeat."""
 
@@ -227,7 +231,8 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         elif self._park_ms and margin_ms:
             is_waiting = result.is_settling and now_ms - sender.updated_ms < WAITING_MS
             next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
-            next_ms += margin_ms
+            # Until a target that is delayed is due, each answer is the same, and clients log a warning for each.
+            next_ms = max(next_ms + margin_ms, result.target_due_ms - now_ms)
         elif self._park_ms:
             next_ms = OWED_MS if owing_ms is not None and owing_ms >= OWED_MS else NEXT_MS
         else:

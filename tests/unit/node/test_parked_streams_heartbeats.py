@@ -209,6 +209,22 @@ def test_kafka_streams_has_its_answer_before_its_next_heartbeat_is_due() -> None
     assert answer.heartbeat_interval_ms == PARK_MS + EPOCH_MARGIN_MS[JAVA]
 
 
+def test_kafka_streams_is_answered_once_while_its_first_target_is_delayed() -> None:
+    """It logs a warning for each such answer."""
+    desk = Desk(kohort_group_consumer_heartbeat_park_ms=PARK_MS)
+    desk.create("words", 2)
+    first = Thread(desk, "a")
+    first.peer.connection.client_software = software_named(JAVA, "4.4.0")
+    first.peer.send(StreamsGroupHeartbeatRequest(**first.fields_of_join), 1)
+    (answer,) = first.answers()
+    assert StatusCode.ASSIGNMENT_DELAYED in [each.status_code for each in answer.status or ()]
+    assert answer.heartbeat_interval_ms == DELAY_MS
+    desk.advance(DELAY_MS)
+    first.send()
+    settle(first)
+    assert first.owned == {"0": [0, 1], "1": [0, 1]}
+
+
 def test_member_with_a_warm_up_is_answered_at_once_until_it_has_caught_up() -> None:
     """It reports that with its next heartbeat: parked, the task would move a whole wait later."""
     desk, (first,) = parked("a", group_streams_num_warmup_replicas=1)

@@ -51,12 +51,13 @@ def due_at_ms(group: ConsumerGroup, settings: GroupSettings) -> int:
 
 def decide_target(group: ConsumerGroup, settings: GroupSettings, now_ms: int, cause: Cause) -> Effects:
     """Compute the target for the group's epoch. Walks all members, and no other decision does."""
+    cause = replace(cause, at_ms=now_ms)  # its time is that of the target, which may have been delayed
     name = assignor_of(group, settings)
     try:
         targets = _legal_targets(settings.assignors.get(name), server_group(group, settings, cause))
     except Exception as error:  # an assignor may be a user's code
         message = f"assignor {name or 'none'} failed: {type(error).__name__}: {error}"
-        yield Note(TargetFailed(group.group_id, name, message, replace(cause, at_ms=now_ms)))
+        yield Note(TargetFailed(group.group_id, name, message, cause))
         yield Arm(target_timer(group.group_id), now_ms + retry_after_ms(group.target_failures))
         return
     changed = [member_id for member_id, member in group.members.items() if targets[member_id] != member.target]

@@ -7,6 +7,7 @@ and is computed sooner where that is cheap. While topics are missing every targe
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from kohort.assign.server.streams_sticky import StickyMember, StickySubtopology, assign_tasks
@@ -43,16 +44,17 @@ def decide_assign_target(group: StreamsGroup, command: AssignTarget, now_ms: int
     """Compute the target that the group's epoch calls for, now or as soon as it is time. Walks all members."""
     if group.epoch <= group.assignment_epoch or not group.members:
         return
-    due_ms = _due_at_ms(group, settings)
+    due_ms = due_at_ms(group, settings)
     if now_ms < due_ms:
         yield Arm(target_timer(group.group_id), due_ms)
         return
+    cause = replace(command.cause, at_ms=now_ms)  # its time is that of the target, which may have been delayed
     targets = targets_of(group, settings)
     for member_id, member in sorted(group.members.items()):
         target = targets.get(member_id, NO_TASKS)
         if target != member.target:
-            yield Append(StreamsMemberTargetStored(group.group_id, member_id, target, command.cause))
-    yield Append(StreamsTargetStored(group.group_id, group.epoch, now_ms, command.cause))
+            yield Append(StreamsMemberTargetStored(group.group_id, member_id, target, cause))
+    yield Append(StreamsTargetStored(group.group_id, group.epoch, now_ms, cause))
     yield Disarm(target_timer(group.group_id))
     # All of them take the new epoch, and one that was sent that the group is not ready waits for that alone.
     yield WakeMembers(group.group_id, tuple(sorted(group.members)))
@@ -71,7 +73,8 @@ def decide_retarget(group: StreamsGroup, command: RetargetForLags, now_ms: int, 
         yield Then(AssignTarget(group.group_id, cause))
 
 
-def _due_at_ms(group: StreamsGroup, settings: GroupSettings) -> int:
+def due_at_ms(group: StreamsGroup, settings: GroupSettings) -> int:
+    """Return when the target of a new epoch may be computed."""
     interval_ms = settings.streams_config_of(group.group_id).assignment_interval_ms
     if settings.assigns_early:
         interval_ms = min(interval_ms, group.target_cost_us * COST_SHARE // 1000)

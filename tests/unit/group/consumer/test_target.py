@@ -167,6 +167,8 @@ def test_expensive_targets_wait_for_twenty_times_what_one_takes() -> None:
     assert world.consumer_group().assignment_epoch == 4
     assert set(world.woken) == {"A", "B", "C"}
     assert target_timer("g") not in world.timers
+    times = [event.cause.at_ms for event in world.events if isinstance(event, TargetStored)]
+    assert times[-1] == world.now_ms
 
 
 def test_expensive_targets_wait_no_longer_than_the_assignment_interval() -> None:

@@ -10,7 +10,7 @@ from tests.unit.group.streams_world import COUNTING, DELAY_MS, REBALANCE_MS, SES
 from kohort.group.commands import ConsumerHeartbeat, DeleteGroup, Join, OffsetToCommit, Unload
 from kohort.group.coordinator_settings import StreamsConfig
 from kohort.group.describe import list_groups
-from kohort.group.streams.events import UserEndpoint
+from kohort.group.streams.events import StreamsTargetStored, UserEndpoint
 from kohort.group.streams.group import StreamsGroupState
 from kohort.group.streams.heartbeat import StreamsHeartbeat
 from kohort.group.streams.topology import InternalTopic, StatusCode, StreamsTopology, Subtopology
@@ -33,6 +33,8 @@ def test_first_target_waits_for_the_members_that_follow_the_first() -> None:
     assert world.streams.state is StreamsGroupState.ASSIGNING
     world.advance(DELAY_MS)
     assert [world.beat("a").tasks, world.beat("b").tasks] == [active("0_0"), active("0_1")]
+    times = [event.cause.at_ms for event in world.events if isinstance(event, StreamsTargetStored)]
+    assert times == [world.now_ms], "a delay is not a member's slowness"
     assert world.streams.state is StreamsGroupState.STABLE
     assert world.beat("a").tasks is None, "it is sent once"
 
