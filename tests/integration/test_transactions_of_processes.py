@@ -11,11 +11,10 @@ from tests.integration.ended_transformers import BY_HAND, BY_PROCESS, survive_a_
 from kohort.broker.embedded import EmbeddedBroker
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("example", [BY_HAND, BY_PROCESS], ids=["by hand", "by process"])
 def test_each_order_has_one_invoice_however_its_process_ends(example: Path) -> None:
     async def run(bootstrap: str) -> None:
-        async with asyncio.timeout(200):
+        async with asyncio.timeout(100):
             await survive_a_frozen_one(bootstrap, await survive_kills(bootstrap, 3, example), example)
 
     with EmbeddedBroker(group_initial_rebalance_delay_ms=0) as broker:

@@ -95,7 +95,7 @@ class EpochHeartbeatResult(Result):
     `is_quiet`: it has nothing new, and will have nothing new until the member is woken. `is_settling`: the member has
     something to do or to wait for, so its next heartbeat should come soon. `can_wait`: an answer that is quiet may be
     parked, since nothing that the member does would change it. `is_warming`: it has copies that catch up, and reports
-    that. `target_due_ms`: when the target that it waits for is computed. `heartbeat_interval_ms` is the group's.
+    that. `target_due_ms`: when a delayed first target is due. `heartbeat_interval_ms` is the group's.
     """
 
     error_message: str | None = None

@@ -77,7 +77,7 @@ class ConsumerAnswer(Protocol):
 
     @property
     def target_due_ms(self) -> int:
-        """When the target that the member waits for is computed; in the past, or 0, where it waits for none."""
+        """When the first target of the group is due; in the past, or 0, where that is not delayed."""
 
     @property
     def keeps_interval(self) -> bool:
@@ -231,7 +231,7 @@ class ConsumerParking(Generic[HeartbeatT, AnswerT]):
         elif self._park_ms and margin_ms:
             is_waiting = result.is_settling and now_ms - sender.updated_ms < WAITING_MS
             next_ms = min(RECENT_WAIT_MS, self._park_ms) if is_waiting else self._wait_ms(sender, margin_ms, now_ms)
-            # Until a target that is delayed is due, each answer is the same, and clients log a warning for each.
+            # Until a first target that is delayed is due, all answers are the same; a client logs a warning for each.
             next_ms = max(next_ms + margin_ms, result.target_due_ms - now_ms)
         elif self._park_ms:
             next_ms = OWED_MS if owing_ms is not None and owing_ms >= OWED_MS else NEXT_MS

@@ -11,7 +11,7 @@ from kohort.group.streams.exit import wake_waiting
 from kohort.group.streams.group import StreamsGroup, StreamsMember
 from kohort.group.streams.heartbeat import StreamsHeartbeat, StreamsHeartbeatResult, StreamsReconcile, refused
 from kohort.group.streams.reconcile import TaskStep, is_unknown, reconcile
-from kohort.group.streams.target import configured_of, due_at_ms
+from kohort.group.streams.target import configured_of
 from kohort.group.streams.topology import ConfiguredTopology, StatusCode, StreamsStatus
 from kohort.model.cause import Cause, CauseKind
 from kohort.model.errors import ErrorCode
@@ -106,7 +106,7 @@ def _answer(
         member_id=member.member_id,
         member_epoch=epoch,
         heartbeat_interval_ms=config.heartbeat_interval_ms,
-        target_due_ms=due_at_ms(group, settings) if group.epoch > group.assignment_epoch else 0,
+        target_due_ms=group.delayed_until_ms,
         acceptable_recovery_lag=config.acceptable_recovery_lag,
         task_offset_interval_ms=config.task_offset_interval_ms,
         statuses=_statuses_of(group, member, configured, config, now_ms),

@@ -44,7 +44,7 @@ def decide_assign_target(group: StreamsGroup, command: AssignTarget, now_ms: int
     """Compute the target that the group's epoch calls for, now or as soon as it is time. Walks all members."""
     if group.epoch <= group.assignment_epoch or not group.members:
         return
-    due_ms = due_at_ms(group, settings)
+    due_ms = _due_at_ms(group, settings)
     if now_ms < due_ms:
         yield Arm(target_timer(group.group_id), due_ms)
         return
@@ -73,8 +73,7 @@ def decide_retarget(group: StreamsGroup, command: RetargetForLags, now_ms: int, 
         yield Then(AssignTarget(group.group_id, cause))
 
 
-def due_at_ms(group: StreamsGroup, settings: GroupSettings) -> int:
-    """Return when the target of a new epoch may be computed."""
+def _due_at_ms(group: StreamsGroup, settings: GroupSettings) -> int:
     interval_ms = settings.streams_config_of(group.group_id).assignment_interval_ms
     if settings.assigns_early:
         interval_ms = min(interval_ms, group.target_cost_us * COST_SHARE // 1000)
